@@ -36,6 +36,7 @@ def assemble(
     controller = controller_class(settings, log, clock_ms, handlers_with(brokers), brokers)
     brokers.controller, brokers.body_bytes = controller, _body_bytes
     controller.subscribe(brokers.topic_changes.follow)
+    controller.subscribe(brokers.subscriptions.follow)
     controller.subscribe(brokers.coordinators.follow)
     controller.subscribe(brokers.follow)
     return controller, brokers

@@ -16,6 +16,9 @@ from klamm.broker.data.kept import Kept
 from klamm.broker.data.record_file import RecordFile
 from klamm.broker.fetch_sessions import FetchSessions, SessionMemory
 from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
+from klamm.broker.telemetry.collected import CollectedMetrics
+from klamm.broker.telemetry.instances import ClientInstances
+from klamm.broker.telemetry.subscriptions import Subscriptions
 from klamm.broker.topic_changes import TopicChanges
 from klamm.broker.transactions.markers import TransactionMarkers
 from klamm.broker.transactions.settings import transaction_settings
@@ -78,6 +81,10 @@ class SimulatedBrokers:
         self.coordinators.after_operations(TRANSACTION_STATE, markers.follow)
         self._session_memory = SessionMemory()
         self._cleanup = Cleanup(self.data, settings)
+        self.subscriptions = Subscriptions()
+        """Which metrics clients shall push; they follow the metadata log."""
+        self.collected_metrics = CollectedMetrics() if settings.client_telemetry else None
+        """What clients pushed; None: it is not read."""
         self.topic_changes = TopicChanges()
         """What consumer groups have to compare anew; it follows the metadata log."""
         self._shares: Shares | None = None
@@ -109,6 +116,11 @@ class SimulatedBrokers:
                 "count it with --brokers"
             )
         raise NoSuchBroker(reason)
+
+    def client_instances(self, broker_id: int | None) -> ClientInstances:
+        """The client instances of a broker that push metrics; no simulated broker remembers none."""
+        broker = None if broker_id is None else self.by_id.get(broker_id)
+        return ClientInstances() if broker is None else broker.client_instances
 
     def fetch_sessions(self, broker_id: int | None) -> FetchSessions:
         """The fetch sessions of a broker; those of no simulated broker have no room."""

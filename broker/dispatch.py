@@ -20,6 +20,7 @@ from klamm.broker.handlers.list_offsets import handle_list_offsets
 from klamm.broker.handlers.offset_for_leader_epoch import handle_offset_for_leader_epoch
 from klamm.broker.handlers.produce import handle_produce
 from klamm.broker.handlers.replica_status import handle_replica_status
+from klamm.broker.handlers.telemetry import handle_get_telemetry_subscriptions, handle_push_telemetry
 from klamm.broker.handlers.transactions.add_to_txn import handle_add_offsets_to_txn, handle_add_partitions_to_txn
 from klamm.broker.handlers.transactions.administration import handle_describe_transactions, handle_list_transactions
 from klamm.broker.handlers.transactions.end_txn import handle_end_txn
@@ -34,6 +35,7 @@ from klamm.controller.steps import Steps
 from klamm.protocol.api import Api
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.brokers import describe_log_dirs
+from klamm.protocol.messages.cluster import get_telemetry_subscriptions, push_telemetry
 from klamm.protocol.messages.data import delete_records, describe_producers, fetch, list_offsets, produce
 from klamm.protocol.messages.groups import (
     consumer_group_describe,
@@ -78,6 +80,8 @@ from klamm.protocol.messages.transactions import (
 
 HANDLERS: Final[Mapping[Api[Any, Any], BrokerHandler]] = {
     produce.API: handle_produce,
+    get_telemetry_subscriptions.API: handle_get_telemetry_subscriptions,
+    push_telemetry.API: handle_push_telemetry,
     fetch.API: handle_fetch,
     list_offsets.API: handle_list_offsets,
     delete_records.API: handle_delete_records,

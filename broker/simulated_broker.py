@@ -11,10 +11,11 @@ import math
 from typing import Any, Final
 
 from klamm.broker.fetch_sessions import FetchSessions
+from klamm.broker.telemetry.instances import ClientInstances
 from klamm.broker.topic_creation_errors import CreationErrors
-from klamm.controller.core import Call, Controller, windows_of
+from klamm.controller.core import Call, Controller
 from klamm.controller.metadata.broker import BrokerState, EndPoint
-from klamm.controller.quotas.usage import ClientRates
+from klamm.controller.quotas.usage import ClientRates, windows_of
 from klamm.controller.transitions.features import SUPPORTED_FEATURES
 from klamm.protocol.api import Api
 from klamm.protocol.errors import ErrorCode
@@ -49,6 +50,7 @@ class SimulatedBroker:
         "_heartbeat_seconds",
         "broker_epoch",
         "broker_id",
+        "client_instances",
         "creation_errors",
         "end_points",
         "fetch_sessions",
@@ -83,6 +85,8 @@ class SimulatedBroker:
         """The unused rest of its block of producer ids. The metadata log has the allocated blocks."""
         self.root_log_level: str | None = None
         """The level of its root logger, if a request has set it."""
+        self.client_instances = ClientInstances()
+        """The clients that push metrics to it (KIP-714)."""
         self.fetch_sessions: FetchSessions | None = None
         """The fetch sessions of its clients; None before the first one."""
         self.creation_errors = CreationErrors()
@@ -160,6 +164,7 @@ class SimulatedBroker:
         self.is_up, self.next_heartbeat_at = False, math.inf
         if self.fetch_sessions is not None:
             self.fetch_sessions.clear()
+        self.rates, self.client_instances = ClientRates(self.rates.windows), ClientInstances()
         if cleanly:
             known = self._controller.image.brokers.get(self.broker_id)
             self.stopped_cleanly = known is not None and known.broker_epoch == self.broker_epoch

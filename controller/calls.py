@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from klamm.controller.client import Client
 from klamm.controller.delayed_answer import DelayedAnswer
 from klamm.controller.log_records import Records
 from klamm.controller.metadata.snapshot import ImageCopy, snapshot_batches
@@ -44,6 +45,8 @@ class Call:
     may view, and before the request's own records do. None: the caller takes the response as an object."""
     listener_name: str | None = None
     """The listener that the client connected to: answers contain its end points. None: the first one of each broker."""
+    client: Client | None = None
+    """What else is known of the client from its connection."""
     throttle_time_ms: int = 0
     """For how long quotas throttle the client because of this request; quotas in the decision may make it longer."""
     may_use_tokens: bool = False
@@ -64,6 +67,7 @@ class Call:
             self.listener_name,
             self.may_use_tokens,
             self.connection_id,
+            self.client,
         )
 
     def encoded(self, response: Message | DelayedAnswer | None) -> Encoded | None:

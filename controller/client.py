@@ -24,6 +24,8 @@ class Client:
     """Set by ApiVersions (KIP-511); None before."""
     listener_name: str | None = None
     """The name of the listener that the client connected to, such as "PLAINTEXT"; None: the first one."""
+    port: int = 0
+    """The client's port; 0: unknown."""
     throttle_time_ms: int = 0
     """For how long its latest request throttles the client. Set with the answer; the connection takes it, and is not
     read for this time."""

@@ -34,8 +34,7 @@ from klamm.controller.metadata.snapshot import copy_image
 from klamm.controller.metadata_log import CONTROLLER_ID, MetadataLog
 from klamm.controller.outcome import Outcome
 from klamm.controller.quotas.mutations import UNLIMITED, MutationBuckets, MutationQuota
-from klamm.controller.quotas.rates import Windows
-from klamm.controller.quotas.usage import ClientRates
+from klamm.controller.quotas.usage import ClientRates, windows_of
 from klamm.controller.random_ids import new_uuid, random_bytes
 from klamm.controller.served_apis import ServedApis, serve
 from klamm.controller.sessions import BrokerSessions
@@ -67,7 +66,9 @@ class Controller:
         """Replay `log`, beginning with its snapshot, and write the first records if it has none. The controller
         serves the APIs of `handlers`; `brokers` are those of this process. Raises LogError and ReplayError."""
         self.settings = settings
-        self.served: ServedApis = serve(handlers, with_kip_578=settings.kip_578_versions)
+        self.served: ServedApis = serve(
+            handlers, with_kip_578=settings.kip_578_versions, with_telemetry=settings.client_telemetry
+        )
         self.image = MetadataImage()
         self.identity = ClusterIdentity(
             log.cluster_id,
@@ -391,9 +392,3 @@ class Controller:
         """An empty batch that writes records in the versions of the cluster's metadata.version. A new log has the
         metadata.version of its first records."""
         return BatchBuilder(self.image.features.get(METADATA_VERSION, BOOTSTRAP_LEVELS[METADATA_VERSION]))
-
-
-def windows_of(settings: Settings, prefix: str, broker_id: int | None = None) -> Windows:
-    """The windows of quotas, by the configs of a broker, or of all: those that begin with `prefix`."""
-    seconds = settings.static_int(f"{prefix}.window.size.seconds", broker_id)
-    return Windows(settings.static_int(f"{prefix}.window.num", broker_id), seconds * 1000)

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from klamm.controller.client import Client
 from klamm.protocol.api import Listener
 
 
@@ -25,3 +26,5 @@ class Requester(NamedTuple):
     """Whether the client has authenticated itself, and not by a delegation token."""
     connection_id: int = 0
     """The number of the client's connection among those of its server; 0: it has none."""
+    client: Client | None = None
+    """What else is known of the client from its connection."""

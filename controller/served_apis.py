@@ -17,6 +17,9 @@ KIP_578_API_KEYS: Final = frozenset({19, 37, 45})
 """CreateTopics, CreatePartitions and AlterPartitionReassignments: KIP-578 gives each one more version. Kafka never
 adopted it, so a later release may use these numbers differently; Klamm serves them only if configured."""
 
+TELEMETRY_API_KEYS: Final = frozenset({71, 72})
+"""GetTelemetrySubscriptions and PushTelemetry: as in Kafka, clients learn of them only if their metrics are read."""
+
 _PRODUCE_KEY: Final = 0
 _FETCH_KEY: Final = 1
 
@@ -62,11 +65,16 @@ def kip_578_versions(served: ServedApi) -> ServedApi:
     )
 
 
-def serve(apis: Iterable[Api[Any, Any]], *, with_kip_578: bool = False) -> ServedByListener:
-    """The `ServedApis` of a cluster that has handlers for `apis`. Each is served on the listeners that it declares."""
+def serve(
+    apis: Iterable[Api[Any, Any]], *, with_kip_578: bool = False, with_telemetry: bool = False
+) -> ServedByListener:
+    """The `ServedApis` of a cluster that has handlers for `apis`. Each is served on the listeners that it declares.
+    Without `with_telemetry`, the APIs of client metrics are answered and not described."""
 
     def offer(api: Api[Any, Any]) -> ServedApi:
-        return kip_578_versions(kafka_versions(api)) if with_kip_578 else kafka_versions(api)
+        served = kip_578_versions(kafka_versions(api)) if with_kip_578 else kafka_versions(api)
+        is_described = with_telemetry or api.key not in TELEMETRY_API_KEYS
+        return served if is_described else replace(served, described=range(0))
 
     in_order = sorted(apis, key=lambda api: api.key)
     return ServedByListener(

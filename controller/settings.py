@@ -72,6 +72,8 @@ class Settings:
     """Broker configs of one broker, by its id; they override those of all brokers."""
     controller_id: int | None = None
     """The id of the broker that is the controller, too; None: the controller is a node of its own."""
+    client_telemetry: bool = False
+    """Whether client metrics are listed in ApiVersions, read and kept (KIP-714)."""
     kip_578_versions: bool = False
     """Whether the versions that KIP-578 adds are served (`klamm.controller.served_apis`)."""
     data_limits: DataLimits = field(default_factory=DataLimits)

@@ -17,7 +17,7 @@ class ServedApi:
 
     api: Api[Any, Any]
     described: range
-    """The versions in the ApiVersions response."""
+    """The versions in the ApiVersions response; empty: the API is answered and not listed."""
     answered: range
     """The versions in which a request is read and answered."""
     newest_schema: int

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from klamm.controller.configs import ConnectionLimits, connection_limits
-from klamm.controller.core import Controller, windows_of
+from klamm.controller.core import Controller
 from klamm.controller.metadata.quota_entity import IP
 from klamm.controller.quotas.rates import WindowedRate
-from klamm.controller.quotas.usage import Usage
+from klamm.controller.quotas.usage import Usage, windows_of
 
 CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 MAX_DELAYED_CLOSES: Final = 1000

@@ -189,3 +189,12 @@ def peer_host(stream: trio.SocketStream) -> str:
         return host_as_java_prints_it(stream.socket.getpeername()[0])
     except OSError:
         return ""
+
+
+def peer_port(stream: trio.SocketStream) -> int:
+    """The client's port; 0 if it has gone already."""
+    try:
+        port: int = stream.socket.getpeername()[1]
+    except OSError:
+        return 0
+    return port

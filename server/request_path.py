@@ -204,6 +204,7 @@ class RequestPath:
             client.listener_name,
             may_use_tokens=client.may_use_tokens,
             connection_id=client.connection_id,
+            client=client,
         )
         return Arrived(call, header, client, len(frame), started, arrived_ms)
 

@@ -29,7 +29,7 @@ from klamm.server.doors import Doors
 from klamm.server.faulty_requests import make_rules
 from klamm.server.flusher import Flusher
 from klamm.server.journal import Journal
-from klamm.server.listener import PortListener
+from klamm.server.listener import PortListener, peer_port
 from klamm.server.listeners import Listener, place_of
 from klamm.server.log_end_keeper import LogEndKeeper
 from klamm.server.node_listeners import NodeListeners
@@ -295,7 +295,7 @@ class Server:
         quotas = ConnectionQuotas(self._parts.controller, broker_id, tuple(listener.name for listener, _ in listeners))
 
         async def serve_accepted(listener: Listener, address: str, stream: trio.SocketStream) -> None:
-            client = Client(kind, broker_id, address, listener_name=listener.name)
+            client = Client(kind, broker_id, address, listener_name=listener.name, port=peer_port(stream))
             await self.serve_stream(client, stream, listener.security)
 
         node = Acceptance(quotas, self._parts.clock_ms, serve_accepted)

@@ -15,7 +15,7 @@ from klamm.controller.config_definitions.effects import effect_of, effects, list
 
 PAGE = ROOT / "docs" / "configs.md"
 BEGIN, END = "<!-- begin: written by tools/configs_page.py -->\n", "<!-- end -->"
-SCOPES = {"topic": "Topic", "group": "Group", "broker": "Broker"}
+SCOPES = {"topic": "Topic", "group": "Group", "client-metrics": "Client metrics", "broker": "Broker"}
 
 
 def table() -> str:

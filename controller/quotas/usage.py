@@ -6,6 +6,7 @@ from typing import Final, Generic, TypeVar
 
 from klamm.controller.quotas.limits import Limit, Sharing
 from klamm.controller.quotas.rates import WindowedRate, Windows
+from klamm.controller.settings import Settings
 
 MAX_CLIENTS: Final = 10_000
 """Most entries of a table. Above it, the client that was idle for the longest time is forgotten."""
@@ -64,3 +65,9 @@ class ClientRates:
     def take_back(self, key: str, limit: Limit, amount: float, now_ms: int) -> None:
         """Count `amount` no longer, which `charge` has just counted."""
         self._rates.use((key, limit.shared_by), now_ms).add(-amount, now_ms, self.windows)
+
+
+def windows_of(settings: Settings, prefix: str, broker_id: int | None = None) -> Windows:
+    """The windows of quotas, by the configs of a broker, or of all: those that begin with `prefix`."""
+    seconds = settings.static_int(f"{prefix}.window.size.seconds", broker_id)
+    return Windows(settings.static_int(f"{prefix}.window.num", broker_id), seconds * 1000)

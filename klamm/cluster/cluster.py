@@ -67,6 +67,8 @@ class Cluster(FaultMethods, RequestMethods, SteeringMethods, ClientConfigVerbs):
             override `configs` for their broker, which may also be one that is added later.
         profile: which behaviour to follow where the KIPs and Apache Kafka differ, "kip" or "kafka".
         kip_578_versions: serve the API versions that KIP-578 adds, as `klamm serve --kip-578-versions` does.
+        client_telemetry: list the APIs of client metrics, and keep what clients push, as `klamm serve
+            --client-telemetry` does.
         replication_rate: messages per second that each follower fetches of each partition.
         data_memory_bytes: most memory for record batches; beyond it, the oldest are in a file, which goes with the
             cluster.

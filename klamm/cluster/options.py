@@ -66,6 +66,7 @@ class ClusterOptions:
     broker_configs: Mapping[int, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
     profile: Literal["kip", "kafka"] = "kip"
     kip_578_versions: bool = False
+    client_telemetry: bool = False
     replication_rate: int = DEFAULT_DATA_LIMITS.replication_rate
     data_memory_bytes: int = DEFAULT_DATA_LIMITS.memory_bytes
     data_file_bytes: int = DEFAULT_DATA_LIMITS.file_bytes
@@ -107,6 +108,7 @@ class ClusterArguments(TypedDict, total=False):
     broker_configs: Mapping[int, Mapping[str, str | float]] | None
     profile: Literal["kip", "kafka"]
     kip_578_versions: bool
+    client_telemetry: bool
     replication_rate: int
     data_memory_bytes: int
     data_file_bytes: int
@@ -328,6 +330,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "advertise": _checked_advertise,
     "controller_listener": lambda text: checked_address("controller_listener", text),
     "kip_578_versions": lambda flag: _checked_flag("kip_578_versions", flag),
+    "client_telemetry": lambda flag: _checked_flag("client_telemetry", flag),
     "replication_rate": _number("replication_rate", 1, MAX_REPLICATION_RATE),
     "data_memory_bytes": _number("data_memory_bytes", MIN_DATA_MEMORY_BYTES, MAX_DATA_BYTES),
     "data_file_bytes": _number("data_file_bytes", 0, MAX_DATA_BYTES),

@@ -102,11 +102,8 @@ def plan_cluster(
         settings,
         controller_id=combined if combined in broker_ids else None,
         kip_578_versions=options.kip_578_versions,
-        data_limits=DataLimits(
-            replication_rate=_replication_rate(options),
-            memory_bytes=options.data_memory_bytes,
-            file_bytes=options.data_file_bytes,
-        ),
+        client_telemetry=options.client_telemetry,
+        data_limits=_data_limits(options),
         snapshot_records=options.snapshot_records,
         static_configs={**_for_few_brokers(len(broker_ids)), **settings.static_configs},
     )
@@ -140,6 +137,14 @@ def _warnings(
         *_without_broker(settings, broker_ids),
         *warn_of_security(settings, listeners),
     ]
+
+
+def _data_limits(options: ClusterOptions) -> DataLimits:
+    return DataLimits(
+        replication_rate=_replication_rate(options),
+        memory_bytes=options.data_memory_bytes,
+        file_bytes=options.data_file_bytes,
+    )
 
 
 def _broker_ids(options: ClusterOptions, combined: int | None) -> tuple[int, ...]:

@@ -29,6 +29,7 @@ from klamm.control.refusals import Refused
 from klamm.control.requests import request_routes
 from klamm.control.snapshots import snapshot_routes
 from klamm.control.steering import steering_routes
+from klamm.control.telemetry import telemetry_routes
 from klamm.control.topics import topic_routes
 from klamm.control.waits import wait_routes
 from klamm.server.addresses import Address
@@ -52,6 +53,7 @@ def route_groups(server: Server, changes: Changes) -> tuple[RouteGroup, ...]:
         clock_routes(server, changes),
         steering_routes(server, changes),
         wait_routes(server),
+        telemetry_routes(server),
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from klamm.console.options import CommandParser, UsageError, whole_number
 from klamm.control.client import ControlClient, ControlRefused, ControlUnreachable, records_path
@@ -173,6 +174,15 @@ def _add_topic_commands(add: Callable[[str, Any, str, str], argparse.ArgumentPar
     asking = add("requests", lambda given: ("POST", "/requests", {"api": given.api}), "print the newest requests of "
         "clients, at most 10,000", "requests --api Produce")  # fmt: skip
     asking.add_argument("--api", metavar="NAME", help="requests of one API (default: of all)")
+    telemetry = add("telemetry", _telemetry_request, "list the clients that pushed metrics, or print the latest "
+        "metrics of one", "telemetry")  # fmt: skip
+    telemetry.add_argument("client_instance_id", metavar="CLIENT", nargs="?", help="client instance id (default: list "
+        "the clients)")  # fmt: skip
+
+
+def _telemetry_request(given: argparse.Namespace) -> tuple[str, str, None]:
+    client = given.client_instance_id
+    return "GET", "/telemetry" if client is None else f"/telemetry/{quote(client, safe='')}", None
 
 
 def _topic_request(given: argparse.Namespace) -> tuple[str, str, dict[str, object]]:

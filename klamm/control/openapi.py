@@ -15,7 +15,7 @@ from klamm import __version__
 REFUSALS = {
     400: "the request is malformed",
     403: "the request comes from a web page",
-    404: "there is no such broker, topic, partition or fault rule",
+    404: "there is no such broker, topic, partition, fault rule or client instance, or metrics are not read",
     409: "the broker is not in the state for it, is being changed, or its port is taken; there is no data directory; "
     "or a topic cannot be created or read",
     413: "the body is too large",
@@ -81,7 +81,8 @@ def describe_interface(groups: Sequence[RouteGroup]) -> dict[str, Any]:
             "title": "Klamm control",
             "version": __version__,
             "description": "Stops, starts, adds and removes the simulated brokers of a running klamm serve, takes "
-            "snapshots of its metadata log, creates topics, adds fault rules, and returns records and requests.",
+            "snapshots of its metadata log, creates topics, adds fault rules, and returns records, requests and "
+            "metrics of clients.",
         },
         "paths": paths,
         "components": {"schemas": schemas},

@@ -58,10 +58,33 @@ def _requests(content: Mapping[str, Any]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def _clients(content: Mapping[str, Any]) -> str:
+    """A line for each client that pushed metrics: instance id, client id, software, pushes, metrics."""
+    lines = []
+    for one in content["clients"]:
+        software = f"{one['client_software_name']} {one['client_software_version']}".strip()
+        counts = f"{one['pushes']} pushes", f"{one['metric_count']} metrics"
+        cells = (one["client_instance_id"], one["client_id"], software, *counts)
+        lines.append("  ".join((*map(printable, cells), *(["terminated"] if one["terminated"] else ()))))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _metrics(content: Mapping[str, Any]) -> str:
+    """A line for each metric of a client: name, attributes, value, unit, kind."""
+    lines = []
+    for one in sorted(content["metrics"], key=lambda one: (one["name"], sorted(one["attributes"].items()))):
+        attributes = " ".join(f"{name}={value}" for name, value in sorted(one["attributes"].items()))
+        value = "-" if one["value"] is None else f"{one['value']}{one['unit']}"
+        lines.append("  ".join(filter(None, map(printable, (one["name"], attributes, value, one["kind"])))))
+    return "".join(f"{line}\n" for line in lines)
+
+
 _TEXTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "clock": clock_text,
     "isr": partition_text,
     "partitions": lambda content: "".join(map(partition_text, content["partitions"])),
+    "metrics": _metrics,
+    "clients": _clients,
     "faults": faults_text,
     "rule": fault_text,
     "removed": lambda content: f"{content['removed']} rules are removed\n",

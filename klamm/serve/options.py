@@ -105,6 +105,8 @@ def _add_cluster(group: argparse._ArgumentGroup) -> None:
         "differ (default: kip)")  # fmt: skip
     add("--kip-578-versions", action="store_true", help="also serve the versions of CreateTopics, CreatePartitions and "
         "AlterPartitionReassignments that KIP-578 adds")  # fmt: skip
+    add("--client-telemetry", action="store_true", help="ask clients for their metrics (KIP-714), and keep those that "
+        "they push for klamm control telemetry")  # fmt: skip
     add("--cluster-id", metavar="ID", type=_cluster_id, action=Once, help="id of a new cluster; a data directory with "
         "another id is refused (default: generated)")  # fmt: skip
     add("--start-ms", metavar="MS", type=_start_ms, action=Once, help="the cluster's time at its start, in ms since "

@@ -15,10 +15,10 @@ from klamm.protocol.messages.transactions import init_producer_id
 from klamm.server.unserved_requests import MAX_NAMED
 from tests.server.harness import open_test_server
 
-ALTER_REPLICA_LOG_DIRS, GET_TELEMETRY, ENVELOPE = 34, 71, 58
-NAMED = "GetTelemetrySubscriptions"
+ALTER_REPLICA_LOG_DIRS, VOTE, ENVELOPE = 34, 52, 58
+NAMED = "Vote"
 NO_API = -1
-UNSERVED = (ALTER_REPLICA_LOG_DIRS, GET_TELEMETRY, ENVELOPE, NO_API)
+UNSERVED = (ALTER_REPLICA_LOG_DIRS, VOTE, ENVELOPE, NO_API)
 
 
 def bare_frame(api_key: int, api_version: int) -> bytes:
@@ -69,9 +69,9 @@ async def test_each_client_is_named_once_for_each_api_and_every_request_has_a_li
     log = tmp_path / "requests.jsonl"
     async with open_test_server(request_log=log) as running:
         for api_key, client_id in (
-            (GET_TELEMETRY, "a"),
-            (GET_TELEMETRY, "a"),
-            (GET_TELEMETRY, "b"),
+            (VOTE, "a"),
+            (VOTE, "a"),
+            (VOTE, "b"),
             (NO_API, "a"),
         ):
             asks = await running.connect()
@@ -83,11 +83,11 @@ async def test_each_client_is_named_once_for_each_api_and_every_request_has_a_li
         ]  # fmt: skip
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(line["api"], line["api_key"], line["client_id"], line["correlation_id"]) for line in lines] == [
-        (NAMED, GET_TELEMETRY, "a", 7), (NAMED, GET_TELEMETRY, "a", 7), (NAMED, GET_TELEMETRY, "b", 7),
+        (NAMED, VOTE, "a", 7), (NAMED, VOTE, "a", 7), (NAMED, VOTE, "b", 7),
         ("unknown API", NO_API, "a", 7),
     ]  # fmt: skip
     (error,) = lines[0]["errors"]
-    reason = "GetTelemetrySubscriptions (API key 71) is not served here; the connection is closed"
+    reason = "Vote (API key 52) is not served here; the connection is closed"
     assert (error["error_code"], error["error_message"]) == (ErrorCode.UNSUPPORTED_VERSION, reason)
     assert lines[0]["bytes_out"] == 0
 
@@ -96,7 +96,7 @@ async def test_very_many_clients_are_not_all_kept() -> None:
     async with open_test_server() as running:
         for number in range(MAX_NAMED + 5):
             peer = running.connect_in_memory()
-            await peer.send(named_frame(GET_TELEMETRY, f"client {number}"))
+            await peer.send(named_frame(VOTE, f"client {number}"))
             assert await peer.receive() is None
         assert running.stderr.getvalue().count("is not served here") == MAX_NAMED + 1
 
@@ -105,10 +105,10 @@ async def test_very_many_clients_are_not_all_kept() -> None:
 async def test_a_frame_that_is_too_short_for_a_name_is_named_without(length: int) -> None:
     async with open_test_server() as running:
         asks = await running.connect()
-        body = named_frame(GET_TELEMETRY, "client")[4:][: max(length, 4)]
+        body = named_frame(VOTE, "client")[4:][: max(length, 4)]
         await asks.send(struct.pack(">i", len(body)) + body)
         assert await asks.receive() is None
-        assert "GetTelemetrySubscriptions (API key 71) is not served here" in running.stderr.getvalue()
+        assert "Vote (API key 52) is not served here" in running.stderr.getvalue()
 
 
 @pytest.mark.parametrize("asked_for", [False, True])

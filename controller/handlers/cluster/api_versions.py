@@ -38,6 +38,7 @@ def handle_api_versions(image: MetadataImage, request: ApiVersionsRequest, conte
             api_keys=[
                 ApiVersion(api_key=key, min_version=served.described[0], max_version=served.described[-1])
                 for key, served in context.served.items()
+                if served.described
             ],
             supported_features=[
                 SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)

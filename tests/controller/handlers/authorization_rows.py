@@ -66,7 +66,7 @@ from tests.controller.handlers.guarded_cluster import (
     description,
     entry,
 )
-from tests.controller.handlers.quorum_rows import QUORUM_ROWS
+from tests.controller.handlers.quorum_rows import QUORUM_ROWS, TELEMETRY
 from tests.controller.handlers.share_rows import SHARE_ROWS
 from tests.controller.handlers.transaction_rows import TRANSACTION_ROWS
 
@@ -393,6 +393,7 @@ ROWS = [
 FREE = (
     frozenset({api_versions.API, list_groups.API, list_transactions.API, sasl_handshake.API, sasl_authenticate.API})
     | TOKEN_APIS
+    | TELEMETRY
 )
 """The APIs that need no right. ListGroups and ListTransactions return what the requester may describe. The rights on
 delegation tokens are tested in test_delegation_tokens.py."""

@@ -1,11 +1,14 @@
 """The rights that each request about features and the quorum needs: rows like those of `authorization_rows`."""
 
 from klamm.controller.authorizer import AclOperation
-from klamm.protocol.messages.cluster import update_features
+from klamm.protocol.messages.cluster import get_telemetry_subscriptions, push_telemetry, update_features
 from klamm.protocol.messages.raft import add_raft_voter, describe_quorum, remove_raft_voter, update_raft_voter
 from tests.controller.handlers.authorization_row import CLUSTER_DENIED, Row, on_cluster
 
 ALTER, DESCRIBE = AclOperation.ALTER, AclOperation.DESCRIBE
+
+TELEMETRY = frozenset({get_telemetry_subscriptions.API, push_telemetry.API})
+"""Every client may push the metrics that it is asked for."""
 
 QUORUM_ROWS = [
     Row(

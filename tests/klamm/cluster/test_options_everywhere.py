@@ -34,6 +34,7 @@ VALUES: Final[dict[str, tuple[Any, Any]]] = {
     "advertise": ("kafka:29092", "kafka:29092"),
     "controller_listener": ("127.0.0.1:0", "127.0.0.1:0"),
     "kip_578_versions": (True, True),
+    "client_telemetry": (True, True),
     "replication_rate": (10, "10"),
     "data_memory_bytes": (2_000_000, "2000000"),
     "data_file_bytes": (30, "30"),

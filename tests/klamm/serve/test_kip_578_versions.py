@@ -62,7 +62,7 @@ async def told(servers: str) -> dict[int, int]:
 
 
 def newest_usual() -> dict[int, int]:
-    return {key: served.api.latest_stable for key, served in SERVED.tables["broker"].items()}
+    return {key: served.api.latest_stable for key, served in SERVED.tables["broker"].items() if served.described}
 
 
 def creation(partitions: int) -> CreateTopicsRequest:
