@@ -15,6 +15,7 @@ from klamm.broker.data.record_batches import (
     CONTROL,
     HEADER_BYTES,
     LOG_APPEND_TIME,
+    NO_TIMESTAMP,
     TRANSACTIONAL,
     ProducedBatch,
     encode_batch,
@@ -87,7 +88,7 @@ def without_records(batch: ProducedBatch) -> ProducedBatch:
     emptied = replace(
         batch,
         attributes=batch.attributes & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL),
-        base_timestamp_ms=batch.max_timestamp_ms,
+        base_timestamp_ms=NO_TIMESTAMP,
         record_count=0,
     )
     return encode_batch(emptied, b"")

@@ -134,4 +134,5 @@ def main() -> None:
     (Path(folder) / "requests.jsonl.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
-main()
+if __name__ == "__main__":
+    main()
