@@ -8,7 +8,7 @@ from klamm.broker.groups.classic_protocol import ClassicProtocol
 from klamm.broker.groups.consumer import offsets
 from klamm.broker.groups.consumer.group import ConsumerGroup
 from klamm.broker.groups.consumer.hosted import ConsumerGroups
-from klamm.broker.groups.offset_protocol import ANYONE, Commit, Committer, OffsetProtocol, Reader
+from klamm.broker.groups.offset_protocol import ANYONE, Commit, Committer, OffsetProtocol, Reader, utf16_length
 from klamm.broker.groups.offsets import Offsets
 from klamm.broker.groups.settings import GroupSettings
 from klamm.protocol.errors import ApiError, ErrorCode
@@ -81,19 +81,29 @@ class AllOffsets(OffsetProtocol):
             committer.member_id, committer.instance_id, committer.generation_id, api_version, transactional
         )
         checked = offsets.check_commit(group, asked)
-        errors: dict[tuple[str, int], ErrorCode] = {}
-        if callable(checked):
-            topics = self._consumer.cluster.topics()
-            for one in commits:
-                topic = topics.named(one.topic_name)
-                refusal = checked(topic.topic_id if topic is not None else one.topic_id, one.partition)
-                if refusal is not None:
-                    errors[one.topic_name, one.partition] = _commit_code(refusal, transactional=transactional)
-        elif checked is not None:
-            out.refuse(waiter, _commit_code(checked, transactional=transactional))
+        refusal = self._first_refused(checked, commits, transactional=transactional) if callable(checked) else checked
+        if refusal is not None:
+            # One partition that may not be committed refuses all, as in Kafka.
+            out.refuse(waiter, _commit_code(refusal, transactional=transactional))
             return out
-        self._write_commits(out, committer.group_id, commits, waiter, now_ms, NO_TIMESTAMP, errors)
+        self._write_commits(out, committer.group_id, commits, waiter, now_ms, NO_TIMESTAMP)
         return out
+
+    def _first_refused(
+        self, check: offsets.PartitionCheck, commits: Sequence[Commit], *, transactional: bool
+    ) -> ApiError | None:
+        """Why an older epoch may not commit a partition. Those whose metadata is too large are refused for
+        themselves."""
+        topics = self._consumer.cluster.topics()
+        for one in commits:
+            if utf16_length(one.metadata) <= self._settings.offset_metadata_max_bytes:
+                topic = topics.named(one.topic_name)
+                if topic is None and transactional:
+                    return ApiError(ErrorCode.ILLEGAL_GENERATION)
+                refusal = check(topic.topic_id if topic is not None else one.topic_id, one.partition)
+                if refusal is not None:
+                    return refusal
+        return None
 
     def fetch(
         self,

@@ -5,7 +5,6 @@ Order of the checks: Kafka's OffsetMetadataManager.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from klamm.broker.coordinator.outbox import Outbox, Waiter
@@ -145,15 +144,11 @@ class OffsetProtocol:
         waiter: Waiter,
         now_ms: int,
         expire_ms: int,
-        refused: Mapping[tuple[str, int], ErrorCode] = MappingProxyType({}),
     ) -> None:
-        """`refused` has what the group does not accept, by topic name and partition."""
         codes = {}
         for one in commits:
-            code = refused.get((one.topic_name, one.partition), ErrorCode.NONE)
-            if code:
-                pass
-            elif utf16_length(one.metadata) > self._settings.offset_metadata_max_bytes:
+            code = ErrorCode.NONE
+            if utf16_length(one.metadata) > self._settings.offset_metadata_max_bytes:
                 code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             elif self._is_full(out, group_id, one):
                 code = ErrorCode.COORDINATOR_NOT_AVAILABLE

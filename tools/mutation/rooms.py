@@ -13,6 +13,7 @@ HOMES: Final[dict[str, tuple[str, ...]]] = {
     "broker/coordinator": _GROUPS,
     "broker/groups": _GROUPS,
     "broker/handlers/groups": _GROUPS,
+    "broker/handlers/groups/streams_groups.py": ("tests/broker/handlers/test_streams_groups.py",),
     "broker/handlers/transactions": _TRANSACTIONS,
     "broker/kept_partitions.py": ("tests/broker/test_kept_partitions.py", "tests/broker/coordinator"),
     "broker/transactions": _TRANSACTIONS,

@@ -13,6 +13,7 @@ from klamm.broker.groups.classic_requests import Join
 from klamm.broker.groups.consumer.hosted import RESOLUTION_STEP, Client, Cluster
 from klamm.broker.groups.consumer.outcome import GroupSettings as ConsumerSettings
 from klamm.broker.groups.limits import MAX_GROUP_BYTES, MAX_SUBSCRIPTION_BYTES
+from klamm.broker.groups.offset_protocol import Commit, Committer
 from klamm.broker.groups.settings import GroupSettings
 from klamm.broker.topic_changes import TopicChanges
 from klamm.protocol.errors import ErrorCode
@@ -20,6 +21,7 @@ from klamm.protocol.fields import Message
 from klamm.protocol.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
 )
 from klamm.protocol.messages.groups.leave_group import LeaveGroupRequest, MemberIdentity
 from klamm.protocol.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
@@ -221,3 +223,36 @@ def test_settings_of_one_group_hold_for_it(shard: Shard) -> None:
         shard.state.consumer.cluster, settings_of=lambda _: replace(CONSUMER, heartbeat_interval_ms=150)
     )
     assert shard.heartbeat("a", subscribed_topic_names=["orders"]).heartbeat_interval_ms == 150
+
+
+def commit(shard: Shard, epoch: int, *commits: Commit, producer_id: int = -1) -> object:
+    """The codes by partition, or that of the request."""
+    protocol, committer = shard.state.offset_protocol, Committer(GROUP, "a", None, epoch)
+    if producer_id >= 0:
+        answered = shard.run(
+            lambda waiter: protocol.commit_in_transaction(
+                committer, commits, waiter, shard.now_ms, producer_id=producer_id, producer_epoch=0
+            )
+        )
+    else:
+        answered = shard.run(lambda waiter: protocol.commit(committer, commits, waiter, shard.now_ms, api_version=9))
+    codes = getattr(answered.response, "codes", None)
+    return answered.response if codes is None else list(codes.values())
+
+
+def test_one_partition_that_an_older_epoch_may_not_commit_refuses_all(shard: Shard) -> None:
+    """As recorded for streams groups; Apache Kafka has one code for both."""
+    shard.heartbeat("a", subscribed_topic_names=["orders"])
+    shard.heartbeat("b", subscribed_topic_names=["orders"])
+    topic = shard.topics.named("orders")
+    assert topic is not None
+    owned = [TopicPartitions(topic_id=topic.topic_id, partitions=[0, 1])]
+    assert shard.heartbeat("a", 2, topic_partitions=owned).member_epoch == 3
+    kept, lost = (Commit("orders", topic.topic_id, partition, 5, -1, "") for partition in (0, 3))
+    gone, large = replace(kept, topic_name="gone"), replace(lost, metadata="x" * 5_000)
+    assert commit(shard, 2, kept) == [ErrorCode.NONE]
+    assert commit(shard, 2, kept, lost) == commit(shard, 2, lost, kept) == ErrorCode.STALE_MEMBER_EPOCH
+    assert commit(shard, 2, kept, large) == [ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE]
+    assert commit(shard, 2, kept, producer_id=7) == [ErrorCode.NONE]
+    assert commit(shard, 2, kept, lost, producer_id=7) == ErrorCode.ILLEGAL_GENERATION
+    assert commit(shard, 2, gone, producer_id=7) == ErrorCode.ILLEGAL_GENERATION

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from klamm.broker.groups.groups_with_streams import request_size
 from klamm.broker.groups.offset_protocol import Reader
 from klamm.broker.groups.streams.group import StreamsGroup
 from klamm.broker.groups.streams.member import Member
@@ -254,3 +255,20 @@ def test_another_broker_coordinates_the_group_from_its_records(group: Conversati
     assert moved.ask(asked) == before
     beating.member_epoch = 2
     assert (moved.ask(beating).error_code, moved.ask(beating).member_epoch) == (0, 2)
+
+
+def test_an_end_point_of_one_member_is_an_error_for_all_while_the_tasks_are_not_known(shard: StreamsShard) -> None:
+    shard.beat("a", user_endpoint=Endpoint(host="h", port=7))
+    epoch = shard.beat("b").member_epoch
+    shard.remove("t")
+    refused = shard.beat("b", epoch, endpoint_information_epoch=-1)
+    assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_the_size_of_a_heartbeat_counts_what_its_records_hold() -> None:
+    def size(*changelogs: str, **fields: Any) -> int:
+        return request_size(StreamsGroupHeartbeatRequest(topology=topology("t", changelogs=changelogs), **fields))
+
+    assert size(rack_id="r" * 500) >= size() + 500
+    assert size(process_id="p" * 500) >= size() + 500
+    assert size("c" * 200) >= size() + 200

@@ -50,8 +50,9 @@ class Application:
         self.cluster.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]))
 
     def ask(self, request: Any) -> Any:
-        call = replace(self.cluster.call(request), principal=self.cluster.principal, host=self.cluster.host)
-        return Asked(self.cluster, call, self.cluster.controller.submit(call)).response
+        cluster = self.cluster
+        call = replace(cluster.call(request), principal=cluster.principal, host=cluster.host, client_id="c")
+        return Asked(cluster, call, cluster.controller.submit(call)).response
 
     def join(self, *subtopologies: Subtopology, member_id: str = "a", **fields: Any) -> Any:
         request = StreamsGroupHeartbeatRequest(
@@ -225,6 +226,31 @@ def test_streams_groups_may_be_switched_off() -> None:
     application = Application({"group.coordinator.rebalance.protocols": "classic,consumer"})
     assert application.join().error_code == ErrorCode.UNSUPPORTED_VERSION
     assert [group.error_code for group in application.describe()] == [ErrorCode.UNSUPPORTED_VERSION]
+
+
+def test_streams_groups_need_their_feature(application: Application) -> None:
+    application.cluster.image.features["streams.version"] = 0
+    assert application.join().error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [group.error_code for group in application.describe()] == [ErrorCode.UNSUPPORTED_VERSION]
+
+
+def test_a_group_needs_the_rights_to_read_and_to_describe_it(application: Application) -> None:
+    cluster = application.cluster
+    application.join()
+    cluster.grant(entry(AclOperation.DESCRIBE, "t"), entry(AclOperation.DESCRIBE, STORE))
+    with cluster.asking():
+        assert application.join().error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+        assert [group.error_code for group in application.describe()] == [ErrorCode.GROUP_AUTHORIZATION_FAILED]
+    cluster.grant(entry(AclOperation.READ, GROUP, AclResourceType.GROUP))
+    with cluster.asking():
+        assert application.join().error_code == ErrorCode.NONE
+        assert [group.error_code for group in application.describe()] == [ErrorCode.NONE]
+
+
+def test_members_are_shown_with_their_clients(application: Application) -> None:
+    application.join()
+    ((member,),) = [group.members for group in application.describe()]
+    assert (member.client_id, member.client_host) == ("c", f"/{application.cluster.host}")
 
 
 def test_unknown_and_empty_group_ids_are_described_by_their_errors(application: Application) -> None:
