@@ -24,14 +24,14 @@ def check_group_tools(report: Report, java: Java) -> None:
     configs = {"group.initial.rebalance.delay.ms": 0, "num.partitions": 3, "default.replication.factor": 3}
     whole_run = "Kafka's tools about groups and transactions are answered until the server is stopped"
     with report.check(whole_run), ServerProcess(brokers=3, configs=configs) as server:
-        tools = _Tools(java, server)
+        tools = KafkaTools(java, server)
         _check_consumers(report, tools)
         _check_descriptions(report, tools)
         _check_changes(report, tools)
         _check_transactions(report, tools)
 
 
-class _Tools:
+class KafkaTools:
     """Calls of the tools; each is a Java program from start to end."""
 
     def __init__(self, java: Java, server: ServerProcess) -> None:
@@ -58,7 +58,7 @@ class _Tools:
         return self.run("consumer.ConsoleConsumer", "--from-beginning", *arguments)
 
 
-def _check_consumers(report: Report, tools: _Tools) -> None:
+def _check_consumers(report: Report, tools: KafkaTools) -> None:
     with report.check("console consumers of both protocols read the same records in groups"):
         values = [f"value-{number}" for number in range(RECORDS)]
         keyed = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
@@ -70,7 +70,7 @@ def _check_consumers(report: Report, tools: _Tools) -> None:
             _expect_equal("the records", sorted(tools.console(*requested, *of_group).split()), sorted(values))
 
 
-def _check_descriptions(report: Report, tools: _Tools) -> None:
+def _check_descriptions(report: Report, tools: KafkaTools) -> None:
     with report.check("kafka-consumer-groups lists groups with states and types, and describes offsets and members"):
         _expect_equal("the groups", sorted(tools.groups("--list")), [[CONSUMER], [CLASSIC]])
         types, states = tools.groups("--list", "--type"), tools.groups("--list", "--state")
@@ -83,7 +83,7 @@ def _check_descriptions(report: Report, tools: _Tools) -> None:
             _expect_equal(f"lag of {group}", [row[5] for row in rows], ["0", "0", "0"])
 
 
-def _check_changes(report: Report, tools: _Tools) -> None:
+def _check_changes(report: Report, tools: KafkaTools) -> None:
     with report.check("kafka-consumer-groups resets offsets, and deletes offsets and groups"):
         reset = ("--reset-offsets", "--group", CLASSIC, "--topic", TOPIC, "--execute")
         for how in (("--to-earliest",), ("--shift-by", "1"), ("--to-current",)):
@@ -103,7 +103,7 @@ def _check_changes(report: Report, tools: _Tools) -> None:
         _expect_equal("its topic", commits[-1]["key"]["data"]["topic"], TOPIC)
 
 
-def _check_transactions(report: Report, tools: _Tools) -> None:
+def _check_transactions(report: Report, tools: KafkaTools) -> None:
     with report.check("kafka-transactions lists a transactional producer, and a formatter prints its records"):
         counts = ("--num-records", "500", "--record-size", "100", "--throughput", "-1")
         ours = ("--transactional-id", "perf", "--transaction-duration-ms", "50")

@@ -180,6 +180,45 @@ def test_a_group_with_a_topic_that_one_may_not_describe_is_hidden(application: A
     assert shown.authorized_operations == 1 << AclOperation.DESCRIBE
 
 
+@pytest.mark.parametrize("lacking", ["t", "sink", REPARTITION, STORE])
+def test_a_group_is_hidden_by_each_of_its_topics(application: Application, lacking: str) -> None:
+    cluster = application.cluster
+    cluster.create("sink", 2, 1)
+    one = Subtopology(
+        subtopology_id="0",
+        source_topics=["t"],
+        repartition_sink_topics=["sink"],
+        repartition_source_topics=[TopicInfo(name=REPARTITION, partitions=2)],
+        state_changelog_topics=[TopicInfo(name=STORE)],
+    )
+    application.join(one)
+    names = {"t", "sink", REPARTITION, STORE} - {lacking}
+    cluster.grant(
+        entry(AclOperation.DESCRIBE, GROUP, AclResourceType.GROUP),
+        *(entry(AclOperation.DESCRIBE, name) for name in names),
+    )
+    with cluster.asking():
+        (hidden,) = application.describe()
+    assert (hidden.group_id, hidden.error_code) == (GROUP, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def test_operations_are_told_to_who_asks(application: Application) -> None:
+    application.join()
+    assert [group.authorized_operations for group in application.describe()] == [-(2**31)]
+
+
+def test_only_what_was_not_created_is_told_and_tried_later(application: Application) -> None:
+    both = Subtopology(
+        subtopology_id="0",
+        source_topics=["t"],
+        state_changelog_topics=[TopicInfo(name="bad", replication_factor=9), TopicInfo(name=STORE)],
+    )
+    application.join(both)
+    assert STORE in application.cluster.image.topics_by_name
+    ((code, text),) = statuses(application.beat(2))
+    assert (code, text.startswith("Internal topics are missing: bad; Creation failed: bad (")) == (3, True)
+
+
 def test_why_topics_were_not_created_is_told_for_a_while_in_which_none_is_tried(application: Application) -> None:
     bad = Subtopology(
         subtopology_id="0",
