@@ -221,11 +221,13 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, ClientC
     def control(self) -> "ControlClient":
         """A client of the control interface. Raises `ControlError` without `control=True` and outside the block."""
         from klamm.control.client import ControlClient, ControlUnreachable
+        from klamm.control.tokens import read_token
 
         if not self.control_url:
             missing = "needs control=True" if self._is_up else "is available only inside the with block"
             raise ControlUnreachable(f"the control interface of klamm serve {missing}")
-        return ControlClient(self.control_url)
+        files = [value for value in _values(self._given, "--control-token") if value and not value.startswith("-")]
+        return ControlClient(self.control_url, read_token(Path(files[-1])) if files else None)
 
     def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
         """The JSON of the answer to a request of the control interface, such as `ask("GET", "/brokers")`."""

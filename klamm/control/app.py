@@ -8,6 +8,7 @@ rebound to it.
 import ipaddress
 import socket
 from collections.abc import Mapping
+from hmac import compare_digest
 
 import trio
 from starlette.datastructures import Headers
@@ -38,6 +39,8 @@ from klamm.server.server import Server
 
 HTTP_VERSIONS = ("1.0", "1.1")
 """hypercorn would speak HTTP/2, too, to which the limits of this interface were not fitted."""
+UNAUTHORIZED = 401
+NO_TOKEN = "the control token is missing or wrong: send it as Authorization: Bearer TOKEN, or set KLAMM_CONTROL_TOKEN"
 WITH_QUERY = frozenset({("GET", "/requests"), ("HEAD", "/requests")})
 """The requests that may have something behind a question mark."""
 
@@ -57,8 +60,8 @@ def route_groups(server: Server, changes: Changes) -> tuple[RouteGroup, ...]:
     )
 
 
-def make_app(server: Server, changes: Changes, events: EventLog, listen: Address) -> ASGIApp:
-    """The application for a server; `listen` is the address in the option."""
+def make_app(server: Server, changes: Changes, events: EventLog, listen: Address, token: str | None = None) -> ASGIApp:
+    """The application for a server; `listen` is the address in the option. With a `token` each request needs it."""
     groups = route_groups(server, changes)
     description = describe_interface(groups)
 
@@ -70,7 +73,7 @@ def make_app(server: Server, changes: Changes, events: EventLog, listen: Address
         views |= group.views
     routes = [Route(path, _ByMethod(by_method)) for path, by_method in views.items()]
     router = Router(routes, redirect_slashes=False, default=_nothing_there)
-    return Doorkeeper(router, changes, events, listen)
+    return Doorkeeper(router, changes, events, listen, token)
 
 
 class _ByMethod:
@@ -120,12 +123,13 @@ class Doorkeeper:
     """What is true of every request: a limited number at a time, HTTP/1 alone, none of web pages, and no error without
     an answer."""
 
-    def __init__(self, app: ASGIApp, changes: Changes, events: EventLog, listen: Address) -> None:
+    def __init__(self, app: ASGIApp, changes: Changes, events: EventLog, listen: Address, token: str | None) -> None:
+        self._token = None if token is None else f"Bearer {token}".encode()
         self._app = app
         self._changes = changes
         self._events = events
         self._listen = listen
-        self._on_loopback = _is_loopback(listen.host)
+        self._on_loopback = is_loopback(listen.host)
         self._requests = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -137,7 +141,8 @@ class Doorkeeper:
             self._check(scope)
             await self._app(scope, receive, send)
         except Refused as refused:
-            await error_answer(refused.reason, refused.status)(scope, receive, send)
+            headers = {"WWW-Authenticate": "Bearer"} if refused.status == UNAUTHORIZED else None
+            await error_answer(refused.reason, refused.status, headers)(scope, receive, send)
         except Exception as error:  # noqa: BLE001 - hypercorn would close the connection without an answer
             self._events.exception_rarely("bug: a control request failed", error, path=scope["path"])
             await error_answer(BUG, 500)(scope, receive, send)
@@ -153,20 +158,25 @@ class Doorkeeper:
             raise Refused(503, f"{MAX_REQUESTS} requests are under way, and no more are taken")
         if self._changes.stopping:
             raise Refused(503, STOPPING)
-        _refuse_web_pages(Headers(scope=scope), self._listen, on_loopback=self._on_loopback)
+        headers = Headers(scope=scope)
+        may_be_own = self._on_loopback or self._token is not None
+        _refuse_web_pages(headers, self._listen, on_loopback=self._on_loopback, may_be_own=may_be_own)
+        if self._token is not None and not compare_digest(headers.get("Authorization", "").encode(), self._token):
+            raise Refused(UNAUTHORIZED, NO_TOKEN)
         if scope["query_string"] and (scope["method"], scope["path"]) not in WITH_QUERY:
             raise Refused(400, "nothing can be given behind a question mark: changes have a JSON body")
 
 
-def _refuse_web_pages(headers: Headers, listen: Address, *, on_loopback: bool) -> None:
-    if "Origin" in headers:
-        raise Refused(403, "requests of web pages are not taken")
+def _refuse_web_pages(headers: Headers, listen: Address, *, on_loopback: bool, may_be_own: bool) -> None:
+    """Refuse requests of foreign pages. A page of this interface itself has the `Host` as its `Origin`."""
     host = headers.get("Host", "")
+    if "Origin" in headers and not (may_be_own and host and headers["Origin"] == f"http://{host}"):
+        raise Refused(403, "requests of web pages are not taken")
     if on_loopback and not _names_this_machine(host, listen.host):
         raise Refused(403, f"the Host header {shown(host)} is none of this machine: use the address that was printed")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     """Whether the system takes the host for a loopback address. It knows more forms of one than there are in URLs, such
     as 127.1, and names."""
     if host == "localhost":

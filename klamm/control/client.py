@@ -5,6 +5,7 @@ A call returns when the server answered, which for changes is when the metadata 
 
 import http.client
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
@@ -15,6 +16,7 @@ from klamm.control.fault_verbs import FaultVerbs
 from klamm.control.recorded import MAX_RECORD_BYTES, IsolationLevel, Record
 from klamm.control.request_verbs import RequestVerbs
 from klamm.control.steering_verbs import SteeringVerbs
+from klamm.control.tokens import TOKEN_VARIABLE, checked_token
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 330.0
@@ -74,11 +76,15 @@ class TakenSnapshot:
 class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs):
     """Controls a cluster from outside: `klamm.ControlClient("http://127.0.0.1:9090").stop_broker(2)`.
 
-    Raises ValueError for what is no such URL; all methods raise `ControlRefused` and `ControlUnreachable`.
+    `token`: the control token, which an interface that is not on a loopback address needs; None: what the variable
+    KLAMM_CONTROL_TOKEN has. Raises ValueError for what is no such URL or token; all methods raise `ControlRefused` and
+    `ControlUnreachable`.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, token: str | None = None) -> None:
         self._host, self._port = _host_and_port(url)
+        token = token or os.environ.get(TOKEN_VARIABLE)
+        self._headers = {} if not token else {"Authorization": f"Bearer {checked_token(token, 'control token')}"}
         self.url = url
 
     def __repr__(self) -> str:
@@ -171,7 +177,8 @@ class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs):
         try:
             connection.connect()
             connection.sock.settimeout(ANSWER_SECONDS)
-            connection.request(method, path, body or None, {"Content-Type": "application/json"} if body else {})
+            headers = self._headers | ({"Content-Type": "application/json"} if body else {})
+            connection.request(method, path, body or None, headers)
             response = connection.getresponse()
             return response.status, response.read()
         except TimeoutError:

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from klamm.console.options import CommandParser, UsageError, whole_number
+from klamm.console.options import CommandParser, UsageError, file_path, whole_number
 from klamm.control.client import ControlClient, ControlRefused, ControlUnreachable, records_path
 from klamm.control.clock_commands import add_clock_commands
 from klamm.control.fault_commands import add_fault_commands
 from klamm.control.recorded import ISOLATION_LEVELS
 from klamm.control.steering_commands import add_steering_commands
 from klamm.control.tables import as_text
+from klamm.control.tokens import TOKEN_VARIABLE, read_token
 from klamm.protocol.printable import printable
 
 EXIT_DONE, EXIT_REFUSED, EXIT_UNREACHABLE = 0, 1, 2
@@ -46,7 +47,9 @@ def decode_control_options(arguments: Sequence[str], environment: Mapping[str, s
     if not url:
         raise UsageError(f"the control interface has no address: give --url http://HOST:PORT or set {URL_VARIABLE}")
     try:
-        client = ControlClient(url)
+        file = getattr(given, "token_file", None)
+        token = read_token(file) if file is not None else environment.get(TOKEN_VARIABLE)
+        client = ControlClient(url, token)
     except ValueError as error:
         raise UsageError(str(error)) from None
     method, path, body = given.request(given)
@@ -110,6 +113,8 @@ def control_parser() -> CommandParser:
         metavar="URL",
         help=f"address of the control interface, which klamm serve prints as control=URL (default: ${URL_VARIABLE})",
     )
+    everywhere.add_argument("--token-file", metavar="FILE", type=file_path, help="a file with the control token, which "
+        f"is needed if the interface is not on a loopback address (default: ${TOKEN_VARIABLE})")  # fmt: skip
     everywhere.add_argument("--json", dest="as_json", action="store_true", help="print the server's JSON, on one line")
     parser = CommandParser(
         prog="klamm control",

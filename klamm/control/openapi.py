@@ -14,6 +14,7 @@ from klamm import __version__
 
 REFUSALS = {
     400: "the request is malformed",
+    401: "the control token is missing or wrong; it is needed if the interface is not on a loopback address",
     403: "the request comes from a web page",
     404: "there is no such broker, topic, partition, fault rule or client instance, or metrics are not read",
     409: "the broker is not in the state for it, is being changed, or its port is taken; there is no data directory; "
@@ -24,7 +25,7 @@ REFUSALS = {
     507: "the snapshot could not be written",
     504: "it could not be done in time, or what was waited for did not happen",
 }
-ANY_REQUEST = (403, 500, 503)
+ANY_REQUEST = (401, 403, 500, 503)
 View = Callable[[Request], Awaitable[Response]]
 """Answers one method of one path; may raise `Refused`."""
 
@@ -85,7 +86,8 @@ def describe_interface(groups: Sequence[RouteGroup]) -> dict[str, Any]:
             "metrics of clients.",
         },
         "paths": paths,
-        "components": {"schemas": schemas},
+        "components": {"schemas": schemas, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "security": [{}, {"token": []}],
     }
 
 

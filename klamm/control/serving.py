@@ -54,11 +54,13 @@ def kept_files() -> int:
 
 
 @asynccontextmanager
-async def open_control(port: ControlPort, server: Server, events: EventLog) -> AsyncIterator[None]:
+async def open_control(
+    port: ControlPort, server: Server, events: EventLog, token: str | None = None
+) -> AsyncIterator[None]:
     """The interface of `server`, ready to answer. One of `FATAL_ERRORS` ends the block, in an exception group."""
     async with trio.open_nursery() as nursery:
         changes = Changes(nursery, events, FATAL_ERRORS)
-        app = make_app(server, changes, events, port.address)
+        app = make_app(server, changes, events, port.address, token)
         serving = _Serving(port, app, events)
         nursery.start_soon(serving.serve)
         try:

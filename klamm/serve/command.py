@@ -12,6 +12,8 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
+from pathlib import Path
+from typing import Literal
 
 import trio
 
@@ -22,6 +24,7 @@ from klamm.serve.options import DEFAULT_LISTEN, ServeOptions
 from klamm.server.addresses import Address
 from klamm.server.admission import raise_open_files_limit
 from klamm.server.event_log import EventLog
+from klamm.server.listener import PortTaken
 from klamm.server.listeners import refuse_impossible_ports
 from klamm.server.server import Server
 
@@ -76,7 +79,7 @@ async def _serve_until_stopped(
             nursery.start_soon(_cancel_on_signal, signals, nursery.cancel_scope)
             if options.stop_with_stdin:
                 nursery.start_soon(_cancel_with_stdin, nursery.cancel_scope)
-            async with _open_with_control(plan, options.control, events) as (server, control_url):
+            async with _open_with_control(plan, options, events) as (server, control_url):
                 # Objects made until now live as long as the process: exclude them from garbage collection.
                 gc.freeze()
                 gc.enable()  # off since the imports began
@@ -90,9 +93,10 @@ async def _serve_until_stopped(
 
 @asynccontextmanager
 async def _open_with_control(
-    plan: ClusterPlan, control: Address | None, events: EventLog
+    plan: ClusterPlan, options: ServeOptions, events: EventLog
 ) -> AsyncIterator[tuple[Server, str | None]]:
     """The running server, and the URL of its control interface (None without one)."""
+    control = options.control
     if control is None:
         async with open_cluster(plan, events, large_in_threads=True) as server:
             yield server, None
@@ -103,8 +107,31 @@ async def _open_with_control(
     # The port comes first, because a taken port is the most frequent error and nothing has to be undone then.
     with closing(ControlPort(control)) as port:
         plan = replace(plan, kept_files=kept_files(), keeps_requests=True)
-        async with open_cluster(plan, events, large_in_threads=True) as server, open_control(port, server, events):
+        token = _control_token(control, options.control_token)
+        async with (
+            open_cluster(plan, events, large_in_threads=True) as server,
+            open_control(port, server, events, token),
+        ):
             yield server, port.url(plan.listeners.advertised_host)
+
+
+def _control_token(control: Address, given: Path | Literal[True] | None) -> str | None:
+    """The token that clients of the control interface need; None: none. A new one is printed, once."""
+    from klamm.control.app import is_loopback
+    from klamm.control.tokens import new_token, read_token
+
+    if isinstance(given, Path):
+        try:
+            return read_token(given)
+        except ValueError as error:
+            raise PortTaken(str(error)) from None
+    if given is None and is_loopback(control.host):
+        return None
+    token = new_token()
+    with suppress(OSError, AttributeError):
+        sys.stderr.write(f"klamm serve: the control interface needs the token {token}\n")
+        sys.stderr.flush()
+    return token
 
 
 async def _cancel_on_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:

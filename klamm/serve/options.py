@@ -43,6 +43,9 @@ class ServeOptions(ClusterOptions):
     """The options of `klamm serve`: those of the cluster, and those of its process."""
 
     control: Address | None = None
+    control_token: Path | Literal[True] | None = None
+    """The file with the token of the control interface; True: a new one. None: it needs none on a loopback
+    address, and a new one elsewhere."""
     stop_with_stdin: bool = False
     env: bool = False
     """Whether `KAFKA_…` environment variables are broker configs."""
@@ -126,6 +129,9 @@ def _add_addresses(group: argparse._ArgumentGroup) -> None:
         "own listener (default: none)")  # fmt: skip
     add("--control", metavar="HOST:PORT", type=_address, action=Once, help="address of the control interface, which "
         "stops and starts brokers by HTTP or klamm control (default: none)")  # fmt: skip
+    add("--control-token", metavar="FILE", type=file_path, nargs="?", const=True, action=Once, help="require the token "
+        "in this file of clients of the control interface; without FILE a new one, which is printed on stderr (default: "
+        "a new one, unless --control is a loopback address)")  # fmt: skip
 
 
 def _add_security(group: argparse._ArgumentGroup) -> None:

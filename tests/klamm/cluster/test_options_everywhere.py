@@ -17,7 +17,15 @@ from klamm.testing.marker_options import words_from_ini, words_from_marker
 from klamm.testing.pytest_plugin import _INI
 
 SPELLED: Final = {"configs": "--set", "broker_configs": "--broker-set", "listeners": "--listener", "users": "--user"}
-OF_THE_PROCESS: Final = {"--tls", "--control", "--stop-with-stdin", "--env", "--log-format", "--help"}
+OF_THE_PROCESS: Final = {
+    "--tls",
+    "--control",
+    "--control-token",
+    "--stop-with-stdin",
+    "--env",
+    "--log-format",
+    "--help",
+}
 VALUES: Final[dict[str, tuple[Any, Any]]] = {
     "brokers": (5, "5"),
     "broker_ids": ((4, 0), "4,0"),

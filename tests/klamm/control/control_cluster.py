@@ -85,6 +85,7 @@ async def controlled_cluster(
     listen: Address = LISTEN,
     clock: Literal["real", "manual"] = "real",
     start_ms: int | None = None,
+    token: str | None = None,
 ) -> AsyncIterator[ControlledCluster]:
     plan = ClusterPlan(
         keeps_requests=True,
@@ -98,5 +99,5 @@ async def controlled_cluster(
     events = EventLog("json", written)
     async with open_cluster(plan, events) as server, trio.open_nursery() as nursery:
         changes = Changes(nursery, events, FATAL_ERRORS)
-        yield ControlledCluster(server, make_app(server, changes, events, listen), changes, written)
+        yield ControlledCluster(server, make_app(server, changes, events, listen, token), changes, written)
         nursery.cancel_scope.cancel()

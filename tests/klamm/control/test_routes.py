@@ -229,6 +229,11 @@ async def test_a_wrong_method_is_told_the_right_ones() -> None:
     ("0.0.0.0", {"Host": "klamm.internal:8080"}, 200),
     ("0.0.0.0", {"Host": "klamm.internal", "Origin": "http://klamm.internal"}, 403),
     ("127.0.0.1", {"Host": "127.0.0.1", "Origin": "null"}, 403),
+    ("127.0.0.1", {"Host": "127.0.0.1:8080", "Origin": "http://127.0.0.1:8080"}, 200),
+    ("127.0.0.1", {"Host": "127.0.0.1:8080", "Origin": "http://127.0.0.1:8081"}, 403),
+    ("127.0.0.1", {"Host": "127.0.0.1:8080", "Origin": "https://127.0.0.1:8080"}, 403),
+    ("127.0.0.1", {"Host": "rebound.example", "Origin": "http://rebound.example"}, 403),
+    ("127.0.0.1", {"Host": "", "Origin": "http://"}, 403),
 ])  # fmt: skip
 async def test_web_pages_are_kept_out(listen: str, headers: dict[str, str], status: int) -> None:
     async with controlled_cluster(brokers=1, listen=Address(listen, 0)) as cluster:
