@@ -130,7 +130,7 @@ def _add_addresses(group: argparse._ArgumentGroup) -> None:
     add("--control", metavar="HOST:PORT", type=_address, action=Once, help="address of the control interface, which "
         "stops and starts brokers by HTTP or klamm control (default: none)")  # fmt: skip
     add("--control-token", metavar="FILE", type=file_path, nargs="?", const=True, action=Once, help="require the token "
-        "in this file of clients of the control interface; without FILE a new one, which is printed on stderr (default: "
+        "in this file of clients of the control interface; without FILE a new one, printed on stderr (default: "
         "a new one, unless --control is a loopback address)")  # fmt: skip
 
 
