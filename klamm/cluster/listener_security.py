@@ -12,6 +12,7 @@ from klamm.controller.config_definitions.hash_order import in_hash_order
 from klamm.controller.settings import SettingsError
 from klamm.server.listeners import SecurityProtocol
 from klamm.server.sasl.jaas import JaasError, LoginModule, decode_jaas
+from klamm.server.sasl.oauthbearer import TokenValidator
 from klamm.server.sasl.settings import SaslSettings
 from klamm.server.security import ListenerSecurity
 
@@ -21,7 +22,14 @@ _CALLBACKS: Final = "sasl.server.callback.handler.class"
 _REAUTH: Final = "connections.max.reauth.ms"
 _PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
-_MODULES: Final = {"PLAIN": _PLAIN_MODULE, "SCRAM-SHA-256": _SCRAM_MODULE, "SCRAM-SHA-512": _SCRAM_MODULE}
+_OAUTH: Final = "OAUTHBEARER"
+_OAUTH_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+_MODULES: Final = {
+    "PLAIN": _PLAIN_MODULE,
+    "SCRAM-SHA-256": _SCRAM_MODULE,
+    "SCRAM-SHA-512": _SCRAM_MODULE,
+    _OAUTH: _OAUTH_MODULE,
+}
 """The login module of each mechanism that is served."""
 _PLAIN_USER: Final = "user_"
 
@@ -52,6 +60,7 @@ def _sasl(own: ListenerConfigs) -> SaslSettings:
     return SaslSettings(
         mechanisms=tuple(in_hash_order(mechanisms)),
         plain_users=_plain_users(modules.get("PLAIN")),
+        validate_token=_token_validator(own, modules[_OAUTH]) if _OAUTH in modules else None,
         max_reauth_ms={mechanism: cast("int", own.value(_REAUTH, mechanism)) for mechanism in mechanisms},
         failed_delay_ms=cast("int", own.value("connection.failed.authentication.delay.ms")),
         max_receive_bytes=cast("int", own.value("sasl.server.max.receive.size")),
@@ -59,7 +68,7 @@ def _sasl(own: ListenerConfigs) -> SaslSettings:
 
 
 def _login_module(own: ListenerConfigs, mechanism: str) -> LoginModule:
-    if own.text(_CALLBACKS, mechanism):
+    if own.text(_CALLBACKS, mechanism) and mechanism != _OAUTH:
         raise own.refuse(_CALLBACKS, "classes in Java cannot be loaded here", mechanism)
     text = own.text(_JAAS, mechanism)
     wanted = f"{_MODULES[mechanism]} required …;"
@@ -73,6 +82,12 @@ def _login_module(own: ListenerConfigs, mechanism: str) -> LoginModule:
     if module.class_name != _MODULES[mechanism]:
         raise own.refuse(_JAAS, f"the login module of {mechanism} must be {_MODULES[mechanism]}", mechanism)
     return module
+
+
+def _token_validator(own: ListenerConfigs, module: LoginModule) -> TokenValidator:
+    from klamm.cluster.listener_oauth import token_validator
+
+    return token_validator(own, module)
 
 
 def _plain_users(module: LoginModule | None) -> dict[str, str]:

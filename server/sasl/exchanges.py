@@ -7,6 +7,7 @@ from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.transitions.scram import SCRAM_NAMES
 from klamm.server.sasl.credentials import credentials_of
 from klamm.server.sasl.mechanism import NewExchange
+from klamm.server.sasl.oauthbearer import OAuthBearer
 from klamm.server.sasl.plain import Plain
 from klamm.server.sasl.scram import Scram
 from klamm.server.sasl.settings import SaslSettings
@@ -17,6 +18,8 @@ def exchanges_of(settings: SaslSettings, image: MetadataImage, token_key: str | 
     known: dict[str, NewExchange] = {"PLAIN": partial(Plain, settings.plain_users)}
     for name, number in SCRAM_NAMES.items():
         known[name] = partial(Scram, number, credentials_of(number, image, token_key), _new_nonce)
+    if settings.validate_token is not None:
+        known["OAUTHBEARER"] = partial(OAuthBearer, settings.validate_token)
     return {name: known[name] for name in settings.mechanisms}
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from klamm.server.sasl.oauthbearer import TokenValidator
+
 DEFAULT_MAX_RECEIVE_BYTES: Final = 524_288
 
 
@@ -17,6 +19,8 @@ class SaslSettings:
     """The passwords of PLAIN by user."""
     max_reauth_ms: Mapping[str, int] = field(default_factory=dict)
     """`connections.max.reauth.ms` by mechanism; 0: sessions do not end."""
+    validate_token: TokenValidator | None = None
+    """Decides which tokens of OAUTHBEARER are good; None without that mechanism."""
     failed_delay_ms: int = 100
     """`connection.failed.authentication.delay.ms`."""
     max_receive_bytes: int = DEFAULT_MAX_RECEIVE_BYTES

@@ -1,5 +1,6 @@
 """Listeners with SASL from Kafka's configs: what they get, and what is refused before a port is open."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import pytest
 from klamm.cluster.options import checked_options
 from klamm.cluster.plan import FREE_PORTS, plan_cluster
 from klamm.controller.settings import SettingsError
+from klamm.server.sasl.oauthbearer import UnsecuredTokens
 from klamm.server.sasl.settings import SaslSettings
+from klamm.server.sasl.signed_tokens import SignedTokens
 
 CERTS = Path(__file__).parents[2] / "golden" / "security" / "certs"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -100,6 +103,70 @@ def test_a_listener_that_is_not_configured_completely_is_refused_in_one_line(
     assert str(refused.value).startswith("listener SASL_PLAINTEXT: ")
     assert "\n" not in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+SIGNED_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+OAUTH_PREFIX = "listener.name.sasl_plaintext.oauthbearer.sasl."
+OAUTH = {
+    "listeners": SASL["listeners"],
+    "sasl.enabled.mechanisms": "OAUTHBEARER",
+    f"{OAUTH_PREFIX}jaas.config": f'{OAUTH_MODULE} required unsecuredValidatorRequiredScope="read write";',
+}
+SIGNED = {**OAUTH, f"{OAUTH_PREFIX}server.callback.handler.class": SIGNED_HANDLER}
+URL = "sasl.oauthbearer.jwks.endpoint.url"
+JWKS = {"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}
+
+
+def test_tokens_of_oauthbearer_are_unsecured_or_signed_by_keys_in_a_file(tmp_path: Path) -> None:
+    assert sasl_of(OAUTH).validate_token == UnsecuredTokens(required_scope=("read", "write"))
+    file = tmp_path / "the keys.json"
+    file.write_text(json.dumps(JWKS))
+    more = {
+        URL: file.as_uri(),
+        "sasl.oauthbearer.expected.audience": "a,b",
+        "sasl.oauthbearer.expected.issuer": "me",
+        "sasl.oauthbearer.clock.skew.seconds": "7",
+        "sasl.oauthbearer.sub.claim.name": "user",
+    }
+    found = sasl_of({**SIGNED, **more}).validate_token
+    assert isinstance(found, SignedTokens)
+    assert (found.audience, found.issuer, found.clock_skew_ms, found.principal_claim, len(found.keys)) == (
+        ("a", "b"),
+        "me",
+        7_000,
+        "user",
+        1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("configs", "said"),
+    [
+        ({**OAUTH, URL: "file:///keys"}, "so unsecured tokens would be taken"),
+        (SIGNED, f"{URL}: is not set, and the tokens have to be signed"),
+        ({**SIGNED, URL: "https://keys.example/jwks"}, "only a file can be read"),
+        ({**SIGNED, URL: "file:///nowhere/keys"}, f"{URL}: /nowhere/keys: No such file"),
+        ({**SIGNED, URL: (CERTS / "ca.crt").as_uri()}, f"{URL}: the file is no JWKS with public keys"),
+        (
+            {**SIGNED, f"{OAUTH_PREFIX}server.callback.handler.class": "com.example.X"},
+            "classes in Java cannot be loaded",
+        ),
+        (
+            {
+                **OAUTH,
+                f"{OAUTH_PREFIX}jaas.config": f"{OAUTH_MODULE} required unsecuredValidatorAllowableClockSkewMs=x;",
+            },
+            "unsecuredValidatorAllowableClockSkewMs must be a number",
+        ),
+        ({"listeners": OAUTH["listeners"], "sasl.enabled.mechanisms": "OAUTHBEARER"}, "is not set"),
+    ],
+)
+def test_tokens_are_never_taken_by_mistake(configs: dict[str, str], said: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        plan_cluster(checked_options({"configs": configs}), {}, FREE_PORTS)
+    assert said in str(refused.value)
+    assert str(refused.value).startswith("listener SASL_PLAINTEXT: ")
 
 
 PEM = {
