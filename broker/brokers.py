@@ -70,6 +70,7 @@ class SimulatedBrokers:
         self.by_id: dict[int, SimulatedBroker] = {}
         self.data = DataPlane(settings, record_file)
         self.data.kept = kept
+        self.data.simulated = self.by_id.keys()
         states: dict[str, NewState] = {
             CONSUMER_OFFSETS: self._new_groups,
             TRANSACTION_STATE: self._new_transactions,

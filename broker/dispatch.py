@@ -28,6 +28,7 @@ from klamm.broker.handlers.transactions.write_txn_markers import handle_write_tx
 from klamm.controller import dispatch as controller
 from klamm.controller.context import RequestContext
 from klamm.controller.handler import Handlers
+from klamm.controller.handlers.quorum.fetch_log import handle_fetch_log
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
 from klamm.controller.served_apis import ServedByListener, serve
@@ -78,11 +79,19 @@ from klamm.protocol.messages.transactions import (
     write_txn_markers,
 )
 
+
+def _fetch(brokers: SimulatedBrokers, image: MetadataImage, request: Any, context: RequestContext) -> Outcome | Steps:
+    # The only API that means something else on the controller's listener: there it reads the metadata log.
+    if context.requester.listener == "controller":
+        return handle_fetch_log(image, request, context)
+    return handle_fetch(brokers, image, request, context)
+
+
 HANDLERS: Final[Mapping[Api[Any, Any], BrokerHandler]] = {
     produce.API: handle_produce,
     get_telemetry_subscriptions.API: handle_get_telemetry_subscriptions,
     push_telemetry.API: handle_push_telemetry,
-    fetch.API: handle_fetch,
+    fetch.API: _fetch,
     list_offsets.API: handle_list_offsets,
     delete_records.API: handle_delete_records,
     init_producer_id.API: handle_init_producer_id,

@@ -11,8 +11,11 @@ from klamm.controller.handlers.acls.create_acls import handle_create_acls
 from klamm.controller.handlers.acls.delete_acls import handle_delete_acls
 from klamm.controller.handlers.acls.describe_acls import handle_describe_acls
 from klamm.controller.handlers.acls.unreadable import UNREADABLE
+from klamm.controller.handlers.brokers.allocate_producer_ids import handle_allocate_producer_ids
+from klamm.controller.handlers.brokers.assign_replicas_to_dirs import handle_assign_replicas_to_dirs
 from klamm.controller.handlers.brokers.broker_heartbeat import handle_broker_heartbeat
 from klamm.controller.handlers.brokers.broker_registration import handle_broker_registration
+from klamm.controller.handlers.brokers.envelope import handle_envelope
 from klamm.controller.handlers.brokers.unregister_broker import handle_unregister_broker
 from klamm.controller.handlers.cluster.api_versions import handle_api_versions
 from klamm.controller.handlers.cluster.describe_cluster import handle_describe_cluster
@@ -26,6 +29,7 @@ from klamm.controller.handlers.partitions.alter_partition import handle_alter_pa
 from klamm.controller.handlers.partitions.alter_partition_reassignments import handle_alter_partition_reassignments
 from klamm.controller.handlers.partitions.elect_leaders import handle_elect_leaders
 from klamm.controller.handlers.partitions.list_partition_reassignments import handle_list_partition_reassignments
+from klamm.controller.handlers.quorum.fetch_snapshot import handle_fetch_snapshot
 from klamm.controller.handlers.quorum.voter_changes import (
     handle_add_raft_voter,
     handle_remove_raft_voter,
@@ -49,7 +53,14 @@ from klamm.controller.handlers.topics.describe_topic_partitions import handle_de
 from klamm.controller.handlers.topics.metadata import handle_metadata
 from klamm.protocol.api import Api
 from klamm.protocol.fields import Message
-from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration, unregister_broker
+from klamm.protocol.messages.brokers import (
+    allocate_producer_ids,
+    assign_replicas_to_dirs,
+    broker_heartbeat,
+    broker_registration,
+    envelope,
+    unregister_broker,
+)
 from klamm.protocol.messages.cluster import api_versions, describe_cluster, update_features
 from klamm.protocol.messages.configs import (
     alter_client_quotas,
@@ -65,7 +76,13 @@ from klamm.protocol.messages.partitions import (
     elect_leaders,
     list_partition_reassignments,
 )
-from klamm.protocol.messages.raft import add_raft_voter, describe_quorum, remove_raft_voter, update_raft_voter
+from klamm.protocol.messages.raft import (
+    add_raft_voter,
+    describe_quorum,
+    fetch_snapshot,
+    remove_raft_voter,
+    update_raft_voter,
+)
 from klamm.protocol.messages.security import (
     alter_user_scram_credentials,
     create_acls,
@@ -124,9 +141,13 @@ HANDLERS: Final[Handlers] = {
     update_raft_voter.API: handle_update_raft_voter,
     alter_partition.API: handle_alter_partition,
     describe_cluster.API: handle_describe_cluster,
+    envelope.API: handle_envelope,
+    fetch_snapshot.API: handle_fetch_snapshot,
     broker_registration.API: handle_broker_registration,
     broker_heartbeat.API: handle_broker_heartbeat,
     unregister_broker.API: handle_unregister_broker,
+    allocate_producer_ids.API: handle_allocate_producer_ids,
+    assign_replicas_to_dirs.API: handle_assign_replicas_to_dirs,
     describe_topic_partitions.API: handle_describe_topic_partitions,
 }
 

@@ -26,6 +26,11 @@ class Replication(Protocol):
         """The brokers that neither fetch nor serve records, whether the controller has fenced them or not."""
 
     @property
+    def simulated(self) -> Collection[int] | None:
+        """The brokers whose replication is simulated here, whether they are down or not; None: all. The leaders among
+        all other brokers report their followers themselves."""
+
+    @property
     def incomplete(self) -> Collection[LogKey]:
         """The partitions with records that have a replica outside the ISR."""
 
@@ -69,6 +74,7 @@ class _NoReplication:
     is_empty = True
     is_behind = False
     down: Collection[int] = ()
+    simulated: Collection[int] | None = ()
     incomplete: Collection[LogKey] = ()
 
     def follow(self, image: MetadataImage, delta: Delta, now_ms: int) -> None:

@@ -21,7 +21,6 @@ TELEMETRY_API_KEYS: Final = frozenset({71, 72})
 """GetTelemetrySubscriptions and PushTelemetry: as in Kafka, clients learn of them only if their metrics are read."""
 
 _PRODUCE_KEY: Final = 0
-_FETCH_KEY: Final = 1
 
 
 class ServedApis(Protocol):
@@ -79,12 +78,7 @@ def serve(
     in_order = sorted(apis, key=lambda api: api.key)
     return ServedByListener(
         {
-            listener: {api.key: offer(api) for api in in_order if _is_served_on(listener, api)}
+            listener: {api.key: offer(api) for api in in_order if listener in api.listeners}
             for listener in get_args(Listener)
         }
     )
-
-
-def _is_served_on(listener: Listener, api: Api[Any, Any]) -> bool:
-    # Kafka's controllers fetch the metadata log from each other. Klamm has one controller, so it does not offer that.
-    return listener in api.listeners and (listener == "broker" or api.key != _FETCH_KEY)

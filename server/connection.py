@@ -27,8 +27,8 @@ from klamm.server.flusher import Flusher
 from klamm.server.limits import ServerLimits
 from klamm.server.linger import linger
 from klamm.server.mute import Mute
-from klamm.server.pending_answer import Reply
 from klamm.server.purgatory import ServerStops
+from klamm.server.reply import Reply
 from klamm.server.request_path import RequestPath
 from klamm.server.silence import stay_silent
 from klamm.server.unauthenticated import UnauthenticatedConnections

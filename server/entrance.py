@@ -5,7 +5,7 @@ from typing import Protocol
 import trio
 
 from klamm.controller.client import Client
-from klamm.server.pending_answer import Reply
+from klamm.server.reply import Reply
 
 
 class ConnectionRefused(Exception):

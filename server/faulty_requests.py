@@ -27,7 +27,8 @@ from klamm.server.faults.counting import RuleState
 from klamm.server.faults.rule import Asked
 from klamm.server.faults.rules import FaultRules
 from klamm.server.faults.struck import Struck
-from klamm.server.pending_answer import Arrived, Decide, PendingAnswer, Reply
+from klamm.server.pending_answer import Arrived, Decide, PendingAnswer
+from klamm.server.reply import Reply
 
 FULL_FETCH, WITHOUT_SESSION = 0, -1
 """Session epochs of a Fetch that names all partitions: to begin a session, and without one (KIP-227)."""

@@ -30,6 +30,7 @@ class Flusher:
         self._kept = kept
         self._on_durable = on_durable or (lambda _durable_offset: None)
         self._waiters = trio.lowlevel.ParkingLot()
+        self._observers = trio.lowlevel.ParkingLot()
         self._appended = trio.Event()
 
     def notice(self) -> None:
@@ -38,6 +39,7 @@ class Flusher:
         if self._is_outdated:
             self._appended.set()
         else:
+            self._observers.unpark_all()  # a log in memory is durable at once
             self._on_durable(self._log.durable_offset)
 
     @property
@@ -55,6 +57,11 @@ class Flusher:
             self._appended.set()
             await self._waiters.park()
 
+    async def wait_for_more(self, offset: int) -> None:
+        """Return when a metadata record at `offset` or above is durable, whenever that will be."""
+        while self._log.durable_offset <= offset:
+            await self._observers.park()
+
     async def wait_all_durable(self) -> None:
         """Return when all records that have been appended before this call are durable."""
         await self.wait_durable(self._log.end_offset)
@@ -71,6 +78,7 @@ class Flusher:
             if kept is not None and work is not None:
                 kept.end_sync(work)
         self._waiters.unpark_all()
+        self._observers.unpark_all()
         self._on_durable(self._log.durable_offset)
 
     def sync_now(self) -> None:

@@ -14,8 +14,9 @@ from typing import Final, TypeVar
 from klamm.controller.core import Controller
 from klamm.protocol.codec.sizes import DecodedSize
 from klamm.server.faulty_requests import LateAnswer
-from klamm.server.pending_answer import Arrived, PendingAnswer, Reply, Waits
+from klamm.server.pending_answer import Arrived, PendingAnswer, Waits
 from klamm.server.release import release
+from klamm.server.reply import Reply
 from klamm.server.request_limits import RequestLimits
 from klamm.server.thread_turns import in_thread
 

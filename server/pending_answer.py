@@ -15,43 +15,27 @@ from functools import partial
 from typing import TypeAlias
 
 from klamm.controller.busy import Busy
-from klamm.controller.calls import Answer, Call, Encoded
+from klamm.controller.calls import Answer, Call
 from klamm.controller.client import Client
 from klamm.controller.core import Controller
 from klamm.controller.delayed_answer import DelayedAnswer
 from klamm.controller.long_decision import LongDecision
 from klamm.controller.reading import Unread
+from klamm.controller.server_answer import ServerAnswer
 from klamm.controller.topic_policy import Unjudged
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.headers import RequestHeader
 from klamm.server.faults.struck import Struck
 from klamm.server.policy_asker import PolicyAsker
 from klamm.server.purgatory import Purgatory
+from klamm.server.reply import Reply
+from klamm.server.server_answers import ServerAnswers
 from klamm.server.thread_turns import in_thread
 from klamm.server.turns import Turns
 
 WAITING_BYTES_PER_KEY = 600
 """The memory of a decoded waiting request for each partition that it waits for, beside its encoded bytes. Measured with
 a Fetch of 50,000 partitions."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """An encoded answer without its size field. It may leave when the metadata log is durable up to `durable_at`, and
-    so many `reservations` of offsets are."""
-
-    payload: Encoded
-    durable_at: int
-    reservations: int = 0
-    announced_bytes: int | None = None
-    """The size that the client is announced, if a fault cuts the payload."""
-    is_last: bool = False
-    """Whether the connection ends behind this answer, because of a fault."""
-
-    @property
-    def size_bytes(self) -> int:
-        """The size that precedes the answer on the connection."""
-        return len(self.payload) if self.announced_bytes is None else self.announced_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +65,7 @@ class Waits:
     controller: Controller
     turns: Turns
     purgatory: Purgatory
+    server_answers: ServerAnswers
     policy: PolicyAsker | None
     clock_ms: Callable[[], int]
     attempt: "Callable[[Arrived, Decide], Reply | PendingAnswer | None]"
@@ -103,13 +88,17 @@ class PendingAnswer:
             hold(WAITING_BYTES_PER_KEY * len(_delayed(self._cause).keys))
         found: Reply | PendingAnswer | None = self
         while isinstance(found, PendingAnswer):
-            found = await found._next()
+            found = await found._next(hold)
         return found
 
-    async def _next(self) -> "Reply | PendingAnswer | None":
+    async def _next(self, hold: Callable[[int], None]) -> "Reply | PendingAnswer | None":
         waits, arrived, cause = self._waits, self._arrived, self._cause
         if isinstance(cause, Answer):
-            await waits.purgatory.wait(_delayed(cause), waits.clock_ms(), arrived.started)
+            delayed = _delayed(cause)
+            if isinstance(delayed, ServerAnswer):
+                await waits.server_answers.complete(delayed, arrived.client, hold)
+            else:
+                await waits.purgatory.wait(delayed, waits.clock_ms(), arrived.started)
             return waits.attempt(arrived, partial(waits.controller.try_complete, arrived.call, cause))
         if isinstance(cause, Unread):
             arrived = await self._read(cause)

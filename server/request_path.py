@@ -20,6 +20,7 @@ from klamm.controller.core import Answer, Call, Controller
 from klamm.controller.delayed_answer import DelayedAnswer
 from klamm.controller.dispatch import is_readable
 from klamm.controller.long_decision import LongDecision
+from klamm.controller.metadata_log_reader import MetadataLogReader
 from klamm.controller.outcome import NoReply
 from klamm.controller.reading import Readings, Unread
 from klamm.controller.topic_policy import Unjudged, Verdicts
@@ -40,11 +41,13 @@ from klamm.server.faulty_requests import FaultEnds, FaultyRequests, LateAnswer
 from klamm.server.flusher import Flusher
 from klamm.server.large_request import LargeRequest
 from klamm.server.limits import ServerLimits
-from klamm.server.pending_answer import Arrived, Decide, PendingAnswer, Reply, Waits
+from klamm.server.pending_answer import Arrived, Decide, PendingAnswer, Waits
 from klamm.server.policy_asker import PolicyAsker
 from klamm.server.purgatory import Purgatory
+from klamm.server.reply import Reply
 from klamm.server.request_limits import RequestLimits, limits_of
 from klamm.server.request_log import RequestLog
+from klamm.server.server_answers import ServerAnswers
 from klamm.server.turns import Turns
 from klamm.server.unserved_requests import UnservedRequests
 
@@ -69,6 +72,7 @@ class RequestPath:
         clock_ms: Callable[[], int],
         fatal_errors: tuple[type[Exception], ...],
         purgatory: Purgatory,
+        log: MetadataLogReader,
         turns: Turns,
         policy: PolicyAsker | None = None,
         limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
@@ -85,7 +89,9 @@ class RequestPath:
         self._max_memory_bytes = limits.decoded_request_bytes
         self._max_answer_bytes = limits.answer_bytes
         self._turns = turns
-        self._waits = Waits(controller, turns, purgatory, policy, clock_ms, self._attempt)
+        self.server_answers = ServerAnswers(log, flusher, events, self.answer, threads=threads)
+        """Completes answers with bytes of the metadata log, and answers to forwarded requests."""
+        self._waits = Waits(controller, turns, purgatory, self.server_answers, policy, clock_ms, self._attempt)
         self._purgatory = purgatory
         self._first_verdicts: Verdicts | None = None if policy is None else MappingProxyType({})
         self._first_readings: Readings | None = MappingProxyType({}) if threads else None
@@ -99,6 +105,11 @@ class RequestPath:
         self.afterwards: Callable[[], None] | None = None
         """Called after each request."""
         self._unserved = UnservedRequests(events, request_log)
+
+    def stop_waiting(self) -> None:
+        """End every answer that waits for records or for a coordinator, now and later, with ServerStops."""
+        self._purgatory.close()
+        self.server_answers.close()
 
     def answer(self, frame: bytes, client: Client) -> Reply | PendingAnswer | LargeRequest | LateAnswer | None:
         """The reply to one frame, or an object that will have it. None: the client expects none. Raises ProtocolError

@@ -99,6 +99,7 @@ class Server:
         self._tasks: trio.Nursery
         request_log = parts.request_log
         self.journal = Journal(request_log)
+        self.identity = parts.controller.identity
         self._flusher = Flusher(parts.log, self._release_lines if request_log else None, parts.kept_partitions)
         self.admission = Admission(parts.limits, parts.events)
         self._purgatory = Purgatory(parts.brokers.data.watches, is_manual=parts.manual_clock is not None)
@@ -113,6 +114,7 @@ class Server:
             parts.clock_ms,
             parts.fatal_errors,
             self._purgatory,
+            parts.log.reader(),
             self._turns,
             PolicyAsker(parts.judge_topic, parts.events) if parts.judge_topic else None,
             parts.limits,
@@ -205,7 +207,7 @@ class Server:
     async def drain(self) -> None:
         """Close the listeners and send the last answers, for `ServerLimits.shutdown_seconds` at most."""
         self._close_listeners()
-        self._purgatory.close()
+        self._requests.stop_waiting()
         with trio.move_on_after(self._limits.shutdown_seconds):
             await self.admission.drain()
 
@@ -239,10 +241,8 @@ class Server:
             await self._close_connections(broker_id)
 
     async def start_broker(self, broker_id: int) -> None:
-        """Start a broker again on its ports. Returns when it is unfenced and its listeners accept connections.
-
-        After a crash, this takes until the session of the previous incarnation has expired.
-        """
+        """Start a broker again on its ports. Returns when it is unfenced and its listeners accept connections. After a
+        crash, this takes until the session of the previous incarnation has expired."""
         async with self._change(broker_id, is_up=False) as broker:
             await self._bring_up(broker, self._listeners[broker_id])
 

@@ -64,6 +64,7 @@ class DataPlane:
         self._replica_lag_time_max_ms = replica_lag_time_max_ms(settings)
         self._topics: dict[Uuid, dict[int, ReplicatedLog]] = {}
         self._down: frozenset[int] = frozenset()
+        self.simulated: Collection[int] | None = None  # set by `SimulatedBrokers`
         self._min_isr: dict[tuple[Uuid, int], int] = {}
         """A cache of min.insync.replicas, by topic id and leader."""
         self._cleanup_rules: dict[tuple[Uuid, int], CleanupRules] = {}

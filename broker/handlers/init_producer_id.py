@@ -16,6 +16,7 @@ from klamm.broker.transactions.transactions import Current
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
 from klamm.controller.effects import SoftState
+from klamm.controller.handlers.brokers.allocate_producer_ids import BLOCK_IDS
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ErrorCode
@@ -23,7 +24,6 @@ from klamm.protocol.internal_topics import TRANSACTION_STATE
 from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from klamm.protocol.records.brokers import ProducerIdsRecord
 
-BLOCK_IDS = 1_000
 FIRST_VERSION_WITH_PRODUCER_FENCED = 4
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1

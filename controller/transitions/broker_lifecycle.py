@@ -15,6 +15,7 @@ from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.settings import Settings
 from klamm.controller.transitions.elections import count_waiting, plan_broker_return
 from klamm.controller.transitions.leadership import count_in_sync, plan_broker_loss
+from klamm.protocol.errors import ErrorCode
 from klamm.protocol.records.brokers import BrokerRegistrationChangeRecord
 
 SET, CLEAR = 1, -1
@@ -70,6 +71,15 @@ def broker_status(broker: BrokerState) -> BrokerStatus:
     if broker.fenced:
         return BrokerStatus.FENCED
     return BrokerStatus.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else BrokerStatus.UNFENCED
+
+
+def refuse_broker_epoch(image: MetadataImage, broker_id: int, broker_epoch: int) -> ErrorCode:
+    """Why a request in the name of a broker is not that of its present registration; NONE if it is. (Kafka:
+    ClusterControlManager.checkBrokerEpoch.)"""
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.broker_epoch != broker_epoch:
+        return ErrorCode.STALE_BROKER_EPOCH
+    return ErrorCode.NONE
 
 
 def plan_status(

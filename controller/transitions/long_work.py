@@ -195,6 +195,7 @@ class CatchUp:
     uncleanly recover.
 
     A broker that is down does not catch up, and no follower catches up with it, even before the controller fences it.
+    Brokers of other processes report by AlterPartition which replicas have caught up.
     In partitions with records no replica joins here: it has to fetch the records first (`Replication.due`).
     """
 
@@ -204,7 +205,9 @@ class CatchUp:
         self._walk = _Walk()
 
     def plan(self, image: MetadataImage, settings: Settings) -> list[Record]:
-        down = self._replication.down
+        simulated = self._replication.simulated
+        outside = () if simulated is None else (one for one in image.brokers if one not in simulated)
+        down = {*self._replication.down, *outside}
         live = LiveReplicas(image, image.live_brokers())
         up = LiveReplicas(image, image.live_brokers().without(*down)) if down else live
         rules = TopicRules(image, settings)

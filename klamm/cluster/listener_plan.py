@@ -73,6 +73,8 @@ def plan_listeners(
         found = [one if one.role == "controller" else replace(one, advertised=options.advertise) for one in found]
     controller = _controller(options, [one for one in found if one.role == "controller"], rules)
     plan = ListenerPlan([one for one in found if one.role != "controller"], controller)
+    if not broker_ids and plan.controller is None:
+        raise SettingsError("brokers 0: a cluster without simulated brokers needs --controller-listener")
     return replace(plan, of_single=_of_single(settings, configs, given, advertised, rules, broker_ids))
 
 

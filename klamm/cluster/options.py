@@ -52,7 +52,8 @@ class ClusterOptions:
     """The address that clients get instead of `listen`; port 0: the ports that the brokers listen on."""
     controller_listener: Address | None = None
     brokers: int | None = None
-    """The number of brokers at the start. None: that of `broker_ids`, else 3."""
+    """The number of brokers at the start. None: that of `broker_ids`, else 3. 0: real brokers join by the controller's
+    listener."""
     broker_ids: tuple[int, ...] = ()
     """The ids of the brokers at the start, in the order of their racks and ports; empty: from 1 on."""
     racks: tuple[str, ...] = ()
@@ -317,7 +318,7 @@ def _number(what: str, lowest: int, highest: int) -> Callable[[object], int]:
 
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {
-    "brokers": _number("brokers", 1, MAX_BROKERS),
+    "brokers": _number("brokers", 0, MAX_BROKERS),
     "broker_ids": checked_broker_ids,
     "racks": checked_racks,
     "seed": _number("seed", 0, MAX_SEED),

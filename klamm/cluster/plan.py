@@ -195,7 +195,7 @@ def _keeps_history(options: ClusterOptions) -> bool:
 
 def _for_few_brokers(brokers: int) -> dict[str, str]:
     """The configs of internal topics for which the default needs more brokers than there are at the start."""
-    return {name: str(brokers) for name, default in _NEEDED_BROKERS.items() if brokers < default}
+    return {name: str(brokers) for name, default in _NEEDED_BROKERS.items() if 0 < brokers < default}
 
 
 def _without_effect(settings: Settings, options: ClusterOptions) -> list[str]:

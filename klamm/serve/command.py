@@ -151,7 +151,7 @@ async def _cancel_with_stdin(scope: trio.CancelScope) -> None:
 
 
 def _announce(server: Server, control_url: str | None, ready_lines: int, events: EventLog) -> None:
-    lines = f"bootstrap.servers={server.bootstrap_servers}\n"
+    lines = f"bootstrap.servers={server.bootstrap_servers}\n" if server.brokers.by_id else _for_real_brokers(server)
     for name, servers in server.listeners.items():
         lines += f"listener.{name}={servers}\n"
     if server.controller_bootstrap_servers is not None:
@@ -167,6 +167,12 @@ def _announce(server: Server, control_url: str | None, ready_lines: int, events:
         pass
     except OSError as error:  # for example a full disk
         events.warning("the ready line could not be written", reason=error.strerror or str(error))
+
+
+def _for_real_brokers(server: Server) -> str:
+    """The lines that the configuration of a real broker needs, and the id for its `meta.properties`."""
+    voters = f"{server.identity.controller_id}@{server.controller_bootstrap_servers}"
+    return f"cluster.id={server.identity.cluster_id}\ncontroller.quorum.voters={voters}\n"
 
 
 def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -96,8 +96,8 @@ def serve_parser() -> CommandParser:
 
 def _add_cluster(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--brokers", metavar="N", type=_broker_count, action=Once, help=f"number of brokers, 1 to {MAX_BROKERS} "
-        "(default: 3)")  # fmt: skip
+    add("--brokers", metavar="N", type=_broker_count, action=Once, help="number of simulated brokers, 0 to "
+        f"{MAX_BROKERS}; 0: Apache Kafka's brokers join by --controller-listener (default: 3)")  # fmt: skip
     add("--broker-ids", metavar="0,1,2", type=_broker_ids, action=Once, help="ids of the brokers; the first one has "
         "the address of --listen (default: from 1 on)")  # fmt: skip
     add("--racks", metavar="A,B,C", type=_racks, action=Once, help="racks, assigned to the brokers in turn (default: "
@@ -229,7 +229,7 @@ def _cluster_id(text: str) -> str:
 
 
 def _broker_count(text: str) -> int:
-    return whole_number(text, 1, MAX_BROKERS)
+    return whole_number(text, 0, MAX_BROKERS)
 
 
 def _replication_rate(text: str) -> int:

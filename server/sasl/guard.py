@@ -11,7 +11,7 @@ import trio
 from klamm.controller.client import Client
 from klamm.server.entrance import ConnectionRefused
 from klamm.server.event_log import EventLog
-from klamm.server.pending_answer import Reply
+from klamm.server.reply import Reply
 from klamm.server.request_path import RequestPath
 from klamm.server.sasl.authenticator import Reaction, SaslAuthenticator, Verdict
 

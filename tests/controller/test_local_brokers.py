@@ -41,8 +41,8 @@ def test_it_serves_its_own_apis_alone() -> None:
     served = alone(DrivenCluster(1)).served
     assert served == serve(dispatch.HANDLERS)
     assert produce.API.key not in serve(dispatch.HANDLERS).tables["broker"]
-    assert not set(dispatch.HANDLERS) & set(broker.HANDLERS)
-    assert set(broker.APIS) == {*dispatch.HANDLERS, *broker.HANDLERS}
+    assert not set(dispatch.HANDLERS) & set(broker.BROKER_APIS)
+    assert set(broker.APIS) == {*dispatch.HANDLERS, *broker.BROKER_APIS}
 
 
 def test_the_log_level_of_the_controller_is_its_own() -> None:

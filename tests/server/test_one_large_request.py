@@ -27,7 +27,7 @@ class Steps:
     def __init__(self, decode: Callable[[], None] = lambda: None) -> None:
         self.done: list[Any] = []
         self._decode = decode
-        waits = Waits(None, Turns(), None, None, int, self.attempt)  # type: ignore[arg-type]  # none of them is needed
+        waits = Waits(None, Turns(), None, None, None, int, self.attempt)  # type: ignore[arg-type]  # none of them is needed
         self.request = LargeRequest(
             self.measure,
             self.decode,  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from typing import Final
 
 from klamm.controller.authorizer import REFUSALS, AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
+from klamm.controller.handlers.quorum.log_requests import METADATA_PARTITION, METADATA_TOPIC
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ErrorCode
@@ -23,8 +24,6 @@ from klamm.protocol.messages.raft.describe_quorum import (
 )
 from klamm.protocol.uuid import ZERO_UUID, Uuid
 
-METADATA_TOPIC: Final = "__cluster_metadata"
-METADATA_PARTITION: Final = 0
 FIRST_VERSION_WITH_NODES: Final = 2
 FIRST_VERSION_WITH_DIRECTORIES: Final = 2
 _DENIED: Final = REFUSALS[AclResourceType.CLUSTER]

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from klamm.broker.dispatch import SERVED
 from klamm.controller.data_limits import DataLimits
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.data import fetch as messages
@@ -358,8 +357,3 @@ def test_what_was_deleted_is_out_of_range() -> None:
     assert fetch(cluster, 29)[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     (found,) = fetch(cluster, 30)
     assert (found.log_start_offset, base_offsets(found.records or b"")) == (30, [30, 40])
-
-
-def test_no_consumer_asks_the_controller() -> None:
-    assert messages.API.key not in SERVED.tables["controller"]
-    assert 16 in SERVED.tables["broker"][messages.API.key].answered

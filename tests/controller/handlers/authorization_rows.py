@@ -8,7 +8,6 @@ from klamm.controller.authorizer import AclOperation
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.brokers import (
-    allocate_producer_ids,
     broker_heartbeat,
     broker_registration,
     describe_log_dirs,
@@ -67,6 +66,7 @@ from tests.controller.handlers.guarded_cluster import (
     entry,
 )
 from tests.controller.handlers.quorum_rows import QUORUM_ROWS, TELEMETRY
+from tests.controller.handlers.raft_rows import RAFT_ROWS
 from tests.controller.handlers.share_rows import SHARE_ROWS
 from tests.controller.handlers.transaction_rows import TRANSACTION_ROWS
 
@@ -141,6 +141,7 @@ QUOTAS = alter_client_quotas.EntryData(
 CREATABLE = create_topics.CreatableTopic
 ROWS = [
     *GROUP_ROWS,
+    *RAFT_ROWS,
     *SHARE_ROWS,
     *QUORUM_ROWS,
     *TRANSACTION_ROWS,
@@ -264,13 +265,6 @@ ROWS = [
         "AlterPartition",
         alter_partition.API,
         lambda name: alter_partition.AlterPartitionRequest(broker_id=1),
-        [on_cluster(OP.CLUSTER_ACTION)],
-        CLUSTER_DENIED,
-    ),
-    Row(
-        "AllocateProducerIds",
-        allocate_producer_ids.API,
-        lambda name: allocate_producer_ids.AllocateProducerIdsRequest(broker_id=1),
         [on_cluster(OP.CLUSTER_ACTION)],
         CLUSTER_DENIED,
     ),

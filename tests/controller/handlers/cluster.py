@@ -17,10 +17,12 @@ from klamm.controller.log import MemoryLog
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition import LogKey, Partition
 from klamm.controller.metadata.replay import replay
+from klamm.controller.server_answer import Forwarded, LogAnswer
 from klamm.controller.settings import Profile, Settings
 from klamm.controller.transitions.features import SUPPORTED_FEATURES
 from klamm.protocol.api import Api, Listener
 from klamm.protocol.codec.requests import decode_response, encode_request, encode_response, read_request
+from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from klamm.protocol.messages.brokers.broker_registration import (
@@ -29,6 +31,7 @@ from klamm.protocol.messages.brokers.broker_registration import (
     Feature,
 )
 from klamm.protocol.messages.brokers.broker_registration import Listener as BrokerListener
+from klamm.protocol.messages.brokers.envelope import EnvelopeResponse
 from klamm.protocol.messages.topics.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -129,10 +132,14 @@ class DrivenCluster:
             broker.is_up = broker_id not in broker_ids
         self.brokers.note_who_is_down()
 
-    def submit(self, request: Message, *, version: int | None = None, broker_id: int | None = 1) -> Answer:
-        """The controller's answer, not decoded."""
+    def note_registration(self, request: Message) -> None:
+        """A broker that registers is one of this process."""
         if isinstance(request, BrokerRegistrationRequest) and request.broker_id not in self.brokers.by_id:
             self.brokers.add(request.broker_id).is_up = True
+
+    def submit(self, request: Message, *, version: int | None = None, broker_id: int | None = 1) -> Answer:
+        """The controller's answer, not decoded."""
+        self.note_registration(request)
         return self.controller.submit(self.call(request, version=version, broker_id=broker_id))
 
     def call(self, request: Message, *, version: int | None = None, broker_id: int | None = 1) -> Call:
@@ -149,6 +156,10 @@ class DrivenCluster:
         api = APIS[type(request)]
         version = api.latest_stable if version is None else version
         response = self.submit(request, version=version, broker_id=broker_id).response
+        if isinstance(response, LogAnswer):
+            response = response.read(self.log.reader()).response
+        elif isinstance(response, Forwarded):
+            response = EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)  # what is embedded is for the server
         assert isinstance(response, Message), "an answer that waits is asked for with data_requests.Asked"
         return decode_response(api, version, bytes(encode_response(api, version, 1, response)))[1]
 

@@ -37,6 +37,7 @@ class GuardedCluster(DrivenCluster):
         super().__init__(brokers, configs={**GUARDED, **(configs or {})}, **fields)
 
     def submit(self, request: Message, *, version: int | None = None, broker_id: int | None = 1) -> Answer:
+        self.note_registration(request)
         api = APIS[type(request)]
         version = api.latest_stable if version is None else version
         listener: Listener = "controller" if broker_id is None or "broker" not in api.listeners else "broker"

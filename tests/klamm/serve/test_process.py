@@ -289,26 +289,6 @@ def test_a_full_disk_ends_the_server_with_one_line_and_exit_code_1(tmp_path: Pat
         assert sorted(name or "" for name in topics(addresses(first_line(process))[0])) == sorted(acknowledged)
 
 
-def test_a_start_imports_nothing_that_it_does_not_need() -> None:
-    with serving(*FREE, flags=("-X", "importtime")) as process:
-        first_line(process)
-        process.terminate()
-        _, stderr = process.communicate(timeout=SECONDS)
-    assert process.returncode == 0
-    imported = {line.rsplit("|", 1)[1].strip() for line in stderr.splitlines() if line.startswith("import time:")}
-    assert "trio" in imported
-    assert sorted(name for name in imported if name.split(".")[0] in HEAVY) == []
-    assert sorted(name for name in imported if name.startswith("klamm.assign.command")) == []
-
-
-def test_a_ready_server_is_small() -> None:
-    with serving(*FREE) as process:
-        first_line(process)
-        status = Path(f"/proc/{process.pid}/status").read_text()
-    (kilobytes,) = re.findall(r"VmRSS:\s+(\d+) kB", status)
-    assert int(kilobytes) < 70_000
-
-
 def test_what_policies_print_is_no_ready_line(tmp_path: Path) -> None:
     """Output at import and in a call, of Python code and of C code. The test does not read stdout after the ready
     line."""

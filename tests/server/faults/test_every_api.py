@@ -25,15 +25,18 @@ REFUSED = ErrorCode.KAFKA_STORAGE_ERROR
 """An error that no handler gives to these requests."""
 WITHOUT_ITEMS = frozenset(
     {
-        "AddOffsetsToTxn", "ApiVersions", "BrokerHeartbeat", "BrokerRegistration", "ConsumerGroupHeartbeat",
-        "DescribeAcls", "DescribeClientQuotas", "DescribeCluster", "DescribeLogDirs", "EndTxn", "Heartbeat",
-        "InitProducerId", "JoinGroup", "ListConfigResources", "ListGroups", "ListPartitionReassignments",
-        "ListTransactions", "SaslAuthenticate", "SaslHandshake", "ShareGroupHeartbeat", "SyncGroup", "UnregisterBroker",
+        "AddOffsetsToTxn", "AllocateProducerIds", "ApiVersions", "AssignReplicasToDirs", "BrokerHeartbeat",
+        "BrokerRegistration", "ConsumerGroupHeartbeat", "DescribeAcls", "DescribeClientQuotas",
+        "DescribeCluster", "DescribeLogDirs", "EndTxn", "Envelope", "Heartbeat", "InitProducerId",
+        "JoinGroup", "ListConfigResources", "ListGroups", "ListPartitionReassignments", "ListTransactions",
+        "SaslAuthenticate", "SaslHandshake", "ShareGroupHeartbeat", "StreamsGroupHeartbeat", "SyncGroup",
+        "UnregisterBroker",
     }
 )  # fmt: skip
 """The APIs whose requests are refused as a whole in all versions (docs/faults.md)."""
-REFUSED_AS_A_WHOLE: Final = frozenset({"AlterPartition", "LeaveGroup", "OffsetDelete", "OffsetFetch"})
-"""Here the handler refuses the rest: no such group, no coordinator yet, or a stale broker epoch."""
+REFUSED_AS_A_WHOLE: Final = frozenset({"AlterPartition", "FetchSnapshot", "LeaveGroup", "OffsetDelete", "OffsetFetch"})
+"""Here the handler refuses the rest: no such group, no coordinator yet, a stale broker epoch, or not the
+metadata log."""
 IN_LATER_VERSIONS = {"FindCoordinator": 4, "LeaveGroup": 3}
 """The APIs whose requests have one subject in older versions."""
 
