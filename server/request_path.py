@@ -47,6 +47,7 @@ from klamm.server.purgatory import Purgatory
 from klamm.server.reply import Reply
 from klamm.server.request_limits import RequestLimits, limits_of
 from klamm.server.request_log import RequestLog
+from klamm.server.secrets import shown_message
 from klamm.server.server_answers import ServerAnswers
 from klamm.server.turns import Turns
 from klamm.server.unserved_requests import UnservedRequests
@@ -349,5 +350,5 @@ def _describe(call: Call) -> dict[str, Any]:
         "client_id": call.client_id,
         "listener": call.listener,
         "broker_id": call.broker_id,
-        "request": repr(call.request)[:MAX_REPR_CHARACTERS],
+        "request": repr(shown_message(call.request, call.api_version))[:MAX_REPR_CHARACTERS],
     }

@@ -1,10 +1,19 @@
 """No output of a server has the secrets of its configs: stderr, the request log, DescribeConfigs, the metadata log."""
 
+import base64
+import hashlib
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 import klamm
 
@@ -34,13 +43,18 @@ def test_no_output_of_a_server_has_its_secrets(tmp_path: Path) -> None:
         ),
     }
     log, data_dir = tmp_path / "requests", tmp_path / "data"
-    with klamm.ServerProcess(brokers=1, configs=configs, request_log=log, data_dir=data_dir, control=True) as server:
+    with klamm.ServerProcess(brokers=1, configs=configs, request_log=log, data_dir=data_dir, control=True,
+            journal_bodies=True) as server:  # fmt: skip
         alice = AdminClient(login(server.bootstrap_servers, "alice", SECRET))
         resource = ConfigResource(ResourceType.BROKER, "1")
         described = alice.describe_configs([resource])[resource].result(SECONDS)
+        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+        change = UserScramCredentialUpsertion("bob", info, SECRET.encode(), salt=b"salt")
+        alice.alter_user_scram_credentials([change])["bob"].result(SECONDS)
+        salted = hashlib.pbkdf2_hmac("sha256", SECRET.encode(), b"salt", 4096)
         with pytest.raises(KafkaException):
             AdminClient(login(server.bootstrap_servers, "alice", f"{SECRET}-wrong")).list_topics(timeout=2)
-        requests = repr(server.requests())
+        requests = repr([(one.api, one.request, one.response) for one in server.requests()])
     assert described["listener.name.sasl_plaintext.plain.sasl.jaas.config"].is_sensitive
     assert described["delegation.token.secret.key"].value is None
     outputs = {
@@ -51,4 +65,6 @@ def test_no_output_of_a_server_has_its_secrets(tmp_path: Path) -> None:
         **{str(file): file.read_bytes().decode(errors="replace") for file in data_dir.rglob("*") if file.is_file()},
     }
     assert "authentication failed" in outputs["stderr"]
-    assert [name for name, text in outputs.items() if SECRET in text] == []
+    assert "saltedPassword" in outputs["requests"]
+    hidden = (SECRET, salted.hex(), base64.b64encode(salted).decode(), base64.b64encode(SECRET.encode())[:8].decode())
+    assert [name for name, text in outputs.items() if any(secret in text for secret in hidden)] == []
