@@ -37,7 +37,8 @@ class ClientInstance:
         after = replace(self, is_terminating=terminating)
         if self.is_terminating:
             return after, ErrorCode.INVALID_REQUEST
-        in_time = self.asked_ms > self.pushed_ms or now_ms - self.pushed_ms >= self.subscribed.push_interval_ms
+        # As it may ask only an interval after its last push, its first push afterwards is never too early.
+        in_time = now_ms - self.pushed_ms >= self.subscribed.push_interval_ms
         if in_time:
             after = replace(after, pushed_ms=now_ms)
         elif not terminating:

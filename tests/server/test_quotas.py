@@ -151,6 +151,28 @@ async def test_a_request_without_an_answer_mutes_its_connection(autojump_clock: 
         assert trio.current_time() - started == pytest.approx(3, abs=0.2)
 
 
+async def test_a_request_without_an_answer_takes_no_request_time(autojump_clock: MockClock) -> None:
+    async with open_test_server() as running:
+        peer = await with_topic(running)
+        await set_quotas(running, {"client-id": "peer"}, request_percentage=0.0001)
+        started = trio.current_time()
+        request = produce_request(200, acks=0)
+        await peer.send(encode_frame(encode_request(produce.API, PRODUCE_VERSION, 1, "peer", request)))
+        assert await peer.is_served()
+        assert trio.current_time() == started
+
+
+async def test_a_broker_that_goes_down_forgets_what_clients_used(autojump_clock: MockClock) -> None:
+    async with open_test_server() as running:
+        peer = await with_topic(running)
+        await set_quotas(running, {"client-id": "peer"}, producer_byte_rate=1_000_000)
+        await ask(peer, produce.API, PRODUCE_VERSION, produce_request(200))
+        broker = running.server.brokers.by_id[1]
+        assert len(broker.rates._rates) == 1
+        broker.go_down(cleanly=False)
+        assert len(broker.rates._rates) == 0
+
+
 async def test_each_broker_measures_its_own_clients(autojump_clock: MockClock) -> None:
     async with open_test_server(brokers=2) as running:
         await set_quotas(running, {"client-id": "peer"}, producer_byte_rate=1000)
@@ -269,6 +291,22 @@ async def test_a_server_that_stops_does_not_wait_for_muted_connections(autojump_
         started = trio.current_time()
         await running.server.drain()
         assert trio.current_time() - started < 2
+        assert await peer.receive() is None
+
+
+async def test_requests_behind_a_throttled_one_are_not_answered_any_more_when_the_server_stops(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_test_server() as running:
+        peer = await with_topic(running)
+        await set_quotas(running, {"client-id": "peer"}, producer_byte_rate=1)
+        requests = [
+            encode_frame(encode_request(produce.API, PRODUCE_VERSION, 1, "peer", produce_request(1_000))),
+            encode_frame(encode_request(api_versions.API, 0, 2, "peer", api_versions.ApiVersionsRequest())),
+        ]
+        await peer.send(b"".join(requests))
+        assert await peer.receive() is not None
+        await running.server.drain()
         assert await peer.receive() is None
 
 

@@ -80,6 +80,16 @@ def test_what_is_only_validated_takes_tokens_as_well(cluster: LimitedCluster) ->
     assert cluster.make("a", 1, validate_only=True) == (EXCEEDED, 4000)
 
 
+def test_a_request_that_takes_nothing_has_no_effect(cluster: LimitedCluster) -> None:
+    cluster.make("a", 30)
+    call = cluster.call(CreateTopicsRequest(topics=[], timeout_ms=1000))
+    mutations = cluster.controller.context(call, cluster.clock()).mutations
+    assert mutations.take(1, strict=True) is not None
+    assert mutations.effects == []
+    assert mutations.take(1, strict=False) is None
+    assert len(mutations.effects) == 1
+
+
 def test_refused_topics_take_nothing(cluster: LimitedCluster) -> None:
     for _ in range(30):
         assert cluster.make("bad name!", 22)[0] == ErrorCode.INVALID_TOPIC_EXCEPTION
