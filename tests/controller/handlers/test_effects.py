@@ -1,35 +1,49 @@
 """What a request does to soft state is a part of its outcome: a handler that fails changes none of it."""
 
 import copy
+import pkgutil
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import pytest
 
+import klamm.broker
+import klamm.controller
 from klamm.broker.handlers.batches_written import BatchesWritten
 from klamm.broker.handlers.delete_records import DeletedBefore
+from klamm.broker.handlers.fetch import _Advance as SessionAdvanced
+from klamm.broker.handlers.fetch import _Close as SessionClosed
 from klamm.broker.handlers.groups.list_submission import ListSubmission
+from klamm.broker.handlers.groups.streams_groups import _KeepErrors as ErrorsKept
 from klamm.broker.handlers.groups.submission import Submission
 from klamm.broker.handlers.init_producer_id import ProducerIdsLeft
+from klamm.broker.handlers.share.share_version import Begin
+from klamm.broker.handlers.telemetry import _Collect as MetricsCollected
+from klamm.broker.handlers.telemetry import _Keep as InstanceKept
 from klamm.broker.handlers.transactions.submission import TransactionSubmission
 from klamm.broker.handlers.transactions.txn_offset_commit import OffsetsSubmission
 from klamm.broker.handlers.transactions.write_txn_markers import MarkersWritten
+from klamm.broker.simulated_broker import SimulatedBroker
 from klamm.controller.context import RequestContext
 from klamm.controller.effects import BrokerContact, Departing, RootLogLevels, WentOffline
 from klamm.controller.log import LogError
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Effect, Outcome
+from klamm.controller.quotas.mutations import _TokensTaken as TokensTaken
 from klamm.controller.steps import run_whole
 from klamm.protocol.fields import Message
 from klamm.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest
 from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
+from klamm.protocol.messages.cluster.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from klamm.protocol.messages.configs.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 from klamm.protocol.messages.data.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from klamm.protocol.messages.data.fetch import FetchPartition, FetchRequest, FetchTopic
 from klamm.protocol.messages.data.produce import ProduceRequest
 from klamm.protocol.messages.groups.find_coordinator import FindCoordinatorRequest
 from klamm.protocol.messages.offsets.offset_commit import (
@@ -49,6 +63,7 @@ from klamm.protocol.messages.transactions.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from klamm.protocol.uuid import Uuid
 from tests.broker.data.batches import batch
 from tests.broker.handlers.data_requests import produce, produce_request
 from tests.controller.handlers.cluster import APIS, DrivenCluster, directory
@@ -150,6 +165,19 @@ def writing_a_marker(_cluster: DrivenCluster) -> Message:
     return WriteTxnMarkersRequest(markers=[WritableTxnMarker(producer_id=7, topics=[topic])])
 
 
+def fetch_in_session(cluster: DrivenCluster, session_epoch: int) -> Message:
+    """A request in a session that a fetch before has begun."""
+    topic = FetchTopic(topic_id=cluster.image.topics.by_name["t"].topic_id, partitions=[FetchPartition(partition=0)])
+    begun = cluster.ask(FetchRequest(session_epoch=0, topics=[topic]))
+    assert begun.session_id
+    cluster.clock.advance(1_000)
+    return FetchRequest(session_id=begun.session_id, session_epoch=session_epoch, topics=[topic])
+
+
+def asking_what_to_push(_cluster: DrivenCluster) -> Message:
+    return GetTelemetrySubscriptionsRequest(client_instance_id=Uuid(b"\5" * 16))
+
+
 CASES: dict[str, tuple[Make, type[Effect]]] = {
     "Produce with acks=0": (producing(0), BatchesWritten),
     "Produce with acks=1": (producing(1), BatchesWritten),
@@ -166,11 +194,17 @@ CASES: dict[str, tuple[Make, type[Effect]]] = {
     "InitProducerId with a transactional id": (beginning_a_transaction, TransactionSubmission),
     "TxnOffsetCommit": (committing_an_offset_in_a_transaction, OffsetsSubmission),
     "WriteTxnMarkers": (writing_a_marker, MarkersWritten),
+    "Fetch in a session": (lambda cluster: fetch_in_session(cluster, 1), SessionAdvanced),
+    "Fetch that ends a session": (lambda cluster: fetch_in_session(cluster, -1), SessionClosed),
+    "GetTelemetrySubscriptions": (asking_what_to_push, InstanceKept),
 }
 
 
 READING: set[type[Effect]] = {ListSubmission}
 """Effects that only read soft state, so that a test of changes has nothing to check."""
+ELSEWHERE: set[type[Effect]] = {Begin, ErrorsKept, MetricsCollected, TokensTaken}
+"""Effects that need a share group, a streams group, a receiver of metrics, or a quota: the tests of those handlers
+compare the state after each answer."""
 
 
 def soft_facts(cluster: DrivenCluster) -> dict[str, Any]:
@@ -187,8 +221,16 @@ def soft_facts(cluster: DrivenCluster) -> dict[str, Any]:
         "producer ids": {broker_id: broker.producer_ids for broker_id, broker in cluster.brokers.by_id.items()},
         "root log levels": {broker_id: broker.root_log_level for broker_id, broker in cluster.brokers.by_id.items()},
         "sessions": copy.deepcopy(controller._sessions._sessions),
+        "fetch sessions": {broker_id: sessions_of(broker) for broker_id, broker in cluster.brokers.by_id.items()},
+        "instances": {broker_id: len(one.client_instances) for broker_id, one in cluster.brokers.by_id.items()},
         "work": [type(work) for work in controller._background._long],
     }
+
+
+def sessions_of(broker: SimulatedBroker) -> list[tuple[int, int, int]]:
+    """Each fetch session with its epoch and the time of its last use."""
+    sessions = broker.fetch_sessions
+    return [] if sessions is None else [(one.session_id, one.epoch, one.used_ms) for one in sessions._by_id.values()]
 
 
 def all_facts(cluster: DrivenCluster) -> dict[str, Any]:
@@ -242,8 +284,16 @@ def test_a_request_whose_records_cannot_be_logged_has_no_effect(case: str, monke
 
 
 def test_every_effect_that_there_is_has_a_case() -> None:
+    import_rooms()
     found = {one for module in loaded_modules() for one in vars(module).values() if is_effect(one)}
-    assert found == {effect for _, effect in CASES.values()} | READING
+    assert found == {effect for _, effect in CASES.values()} | READING | ELSEWHERE
+
+
+def import_rooms() -> None:
+    """Import all modules of both rooms, also those that a request imports."""
+    for room in (klamm.broker, klamm.controller):
+        for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+            import_module(found.name)
 
 
 def loaded_modules() -> list[Any]:
