@@ -4,6 +4,7 @@ restart."""
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,17 @@ def test_without_room_records_are_refused_and_none_go() -> None:
     assert "--data-file-bytes allows 0 bytes" in stderr
 
 
+def unnamed_files(process_id: int, folder: Path) -> list[Path]:
+    """The open files of a process that were in this folder and have no name."""
+    found = []
+    for link in Path(f"/proc/{process_id}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile, such as a folder that was synced
+            target = str(link.readlink())
+            if target.startswith(str(folder)) and target.endswith("(deleted)"):
+                found.append(link)
+    return found
+
+
 @pytest.mark.parametrize("has_data_dir", [False, True])
 def test_records_beyond_the_memory_are_in_a_file_that_goes_with_its_process(tmp_path: Path, has_data_dir: bool) -> None:
     folder = tmp_path / "data" if has_data_dir else tmp_path
@@ -146,8 +158,7 @@ def test_records_beyond_the_memory_are_in_a_file_that_goes_with_its_process(tmp_
         for index in range(2_000):
             assert write(broker, "t", acks=1) == (0, 10 * index)
         assert ends(broker, "t") == (0, 20_000)
-        links = Path(f"/proc/{process.pid}/fd").iterdir()
-        held = [link for link in links if "(deleted)" in str(link.readlink()) and str(folder) in str(link.readlink())]
+        held = unnamed_files(process.pid, folder)
         assert [link.readlink().parent for link in held] == [folder]
         assert held[0].stat().st_size > 2_000 * len(BATCH) - (2 << 20)
         names = {path.name for path in folder.iterdir()}
