@@ -86,6 +86,7 @@ final class StreamsGroup {
             KafkaStreams two = start("two", counter(false));
             Thread writer = new Thread(() -> write(Integer.MAX_VALUE));
             writer.start();
+            awaitGroup(admin);
             awaitStandbyTasks(admin);
             restartBrokers();
             one.close(Duration.ofSeconds(20));
@@ -123,6 +124,17 @@ final class StreamsGroup {
         ConfigEntry one = new ConfigEntry("streams.num.standby.replicas", "1");
         Collection<AlterConfigOp> ops = List.of(new AlterConfigOp(one, AlterConfigOp.OpType.SET));
         admin.incrementalAlterConfigs(Map.of(group, ops)).all().get();
+    }
+
+    // The group is there when its first member has joined, which takes a while on a busy machine.
+    private static void awaitGroup(Admin admin) throws Exception {
+        long deadline = System.nanoTime() + LONGEST_WAIT.toNanos();
+        while (admin.listGroups().all().get().stream().noneMatch(group -> group.groupId().equals(GROUP))) {
+            if (System.nanoTime() > deadline) {
+                throw new IllegalStateException("no member joins");
+            }
+            Thread.sleep(100);
+        }
     }
 
     // Four threads have the eight tasks, and the other instance follows each of the four that have state.
