@@ -43,6 +43,7 @@ from tools.toolchain_checks.real_controller import (
 )
 from tools.toolchain_checks.reassign_tool import check_reassign_tool
 from tools.toolchain_checks.report import Report, expect, expect_none
+from tools.toolchain_checks.share_tools import check_share_tools
 from tools.toolchain_checks.snapshots import check_snapshots
 from tools.toolchain_checks.story import Ending, play_story
 from tools.toolchain_checks.streams_tools import check_streams_tools
@@ -87,6 +88,7 @@ def check_all(report: Report, folder: Path, *, install: bool, spark_cluster: boo
         check_partition_tools(report, java)
         check_group_tools(report, java)
         check_streams_tools(report, java)
+        check_share_tools(report, java)
         check_reassign_tool(report, java)
         check_pipeline_oracle(report, java)
     check_client_stories(report, java)

@@ -41,10 +41,14 @@ class KafkaTools:
 
     def run(self, main_class: str, *arguments: str, lines: Iterable[str] = ()) -> str:
         """The output of a tool with these input lines; raises `CheckFailed` with it if its exit code is not 0."""
+        return self.run_class(f"{TOOLS}.{main_class}", *arguments, lines=lines)
+
+    def run_class(self, main_class: str, *arguments: str, lines: Iterable[str] = ()) -> str:
+        """As `run`, by the whole name of the class."""
         self._calls += 1
         name = f"groups-{main_class.rpartition('.')[2]}-{self._calls}"
         requested = ["--bootstrap-server", self._server.bootstrap_servers, *arguments]
-        with self._java.running(name, f"{TOOLS}.{main_class}", requested) as process:
+        with self._java.running(name, main_class, requested) as process:
             for line in lines:
                 process.tell(line)
             process.wait_end(COMMAND_SECONDS)
@@ -67,20 +71,20 @@ def _check_consumers(report: Report, tools: KafkaTools) -> None:
         requested = ("--topic", TOPIC, "--max-messages", str(RECORDS))
         for group, protocol in ((CLASSIC, "classic"), (CONSUMER, "consumer")):
             of_group = ("--group", group, "--command-property", f"group.protocol={protocol}")
-            _expect_equal("the records", sorted(tools.console(*requested, *of_group).split()), sorted(values))
+            expect_equal("the records", sorted(tools.console(*requested, *of_group).split()), sorted(values))
 
 
 def _check_descriptions(report: Report, tools: KafkaTools) -> None:
     with report.check("kafka-consumer-groups lists groups with states and types, and describes offsets and members"):
-        _expect_equal("the groups", sorted(tools.groups("--list")), [[CONSUMER], [CLASSIC]])
+        expect_equal("the groups", sorted(tools.groups("--list")), [[CONSUMER], [CLASSIC]])
         types, states = tools.groups("--list", "--type"), tools.groups("--list", "--state")
-        _expect_equal("types", sorted(types)[1:], [[CONSUMER, "Consumer"], [CLASSIC, "Classic"]])
-        _expect_equal("states", sorted(states)[1:], [[CONSUMER, "Empty"], [CLASSIC, "Empty"]])
+        expect_equal("types", sorted(types)[1:], [[CONSUMER, "Consumer"], [CLASSIC, "Classic"]])
+        expect_equal("states", sorted(states)[1:], [[CONSUMER, "Empty"], [CLASSIC, "Empty"]])
         for group in (CLASSIC, CONSUMER):
             rows = [row for row in tools.groups("--describe", "--group", group) if row[:2] == [group, TOPIC]]
-            _expect_equal(f"partitions of {group}", sorted(row[2] for row in rows), ["0", "1", "2"])
-            _expect_equal(f"committed of {group}", sum(int(row[3]) for row in rows), RECORDS)
-            _expect_equal(f"lag of {group}", [row[5] for row in rows], ["0", "0", "0"])
+            expect_equal(f"partitions of {group}", sorted(row[2] for row in rows), ["0", "1", "2"])
+            expect_equal(f"committed of {group}", sum(int(row[3]) for row in rows), RECORDS)
+            expect_equal(f"lag of {group}", [row[5] for row in rows], ["0", "0", "0"])
 
 
 def _check_changes(report: Report, tools: KafkaTools) -> None:
@@ -89,18 +93,18 @@ def _check_changes(report: Report, tools: KafkaTools) -> None:
         for how in (("--to-earliest",), ("--shift-by", "1"), ("--to-current",)):
             rows = [row for row in tools.groups(*reset, *how) if row[:2] == [CLASSIC, TOPIC]]
             wanted = "0" if how == ("--to-earliest",) else "1"
-            _expect_equal(" ".join(how), [row[3] for row in rows], [wanted] * 3)
+            expect_equal(" ".join(how), [row[3] for row in rows], [wanted] * 3)
         tools.groups("--delete-offsets", "--group", CLASSIC, "--topic", f"{TOPIC}:0")
         rows = [row for row in tools.groups("--describe", "--group", CLASSIC) if row[:2] == [CLASSIC, TOPIC]]
-        _expect_equal("partitions with an offset", sorted(row[2] for row in rows), ["1", "2"])
+        expect_equal("partitions with an offset", sorted(row[2] for row in rows), ["1", "2"])
         tools.groups("--delete", "--group", CONSUMER)
-        _expect_equal("the groups", tools.groups("--list"), [[CLASSIC]])
+        expect_equal("the groups", tools.groups("--list"), [[CLASSIC]])
     with report.check("the formatter of __consumer_offsets prints the commits of a group"):
         formatter = ("--formatter", f"{TOOLS}.consumer.OffsetsMessageFormatter")
         printed = tools.console("--topic", "__consumer_offsets", "--timeout-ms", "5000", *formatter)
         commits = [one for one in _objects(printed) if one["key"]["data"]["group"] == CLASSIC]
-        _expect_equal("the last commit", commits[-1]["value"], None)  # the offset that was deleted
-        _expect_equal("its topic", commits[-1]["key"]["data"]["topic"], TOPIC)
+        expect_equal("the last commit", commits[-1]["value"], None)  # the offset that was deleted
+        expect_equal("its topic", commits[-1]["key"]["data"]["topic"], TOPIC)
 
 
 def _check_transactions(report: Report, tools: KafkaTools) -> None:
@@ -109,13 +113,14 @@ def _check_transactions(report: Report, tools: KafkaTools) -> None:
         ours = ("--transactional-id", "perf", "--transaction-duration-ms", "50")
         tools.run("ProducerPerformance", "--topic", TOPIC, *counts, *ours)
         rows = [line.split() for line in tools.run("TransactionsCommand", "list").splitlines()]
-        _expect_equal("transactions", [(row[0], row[-1]) for row in rows[1:]], [("perf", "CompleteCommit")])
+        expect_equal("transactions", [(row[0], row[-1]) for row in rows[1:]], [("perf", "CompleteCommit")])
         formatter = ("--formatter", f"{TOOLS}.consumer.TransactionLogMessageFormatter")
         printed = tools.console("--topic", "__transaction_state", "--timeout-ms", "5000", *formatter)
-        _expect_equal("ids", {one["key"]["data"]["transactionalId"] for one in _objects(printed)}, {"perf"})
+        expect_equal("ids", {one["key"]["data"]["transactionalId"] for one in _objects(printed)}, {"perf"})
 
 
-def _expect_equal(what: str, found: object, wanted: object) -> None:
+def expect_equal(what: str, found: object, wanted: object) -> None:
+    """Fail the check if the two differ."""
     expect(found == wanted, f"{what}: {found}, not {wanted}")
 
 

@@ -1,0 +1,104 @@
+"""Share consumers of a real client: librdkafka's (confluent-kafka), with implicit and explicit acknowledgement."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import AcknowledgeType, Message, Producer, ShareConsumer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+
+from klamm.cluster.server_process import ServerProcess
+
+PARTITIONS, RECORDS = 1, 200
+"""Members that are more than the partitions share them."""
+SECONDS = 30
+SHORT = {
+    "min.record.lock.duration": 1_000,
+    "record.lock.duration": 2_000,
+    "min.heartbeat.interval": 100,
+    "heartbeat.interval": 200,
+}
+EARLIEST = [ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    """Three brokers whose acquisition locks and heartbeat intervals are short."""
+    arguments = [f"--set=group.share.{name}.ms={value}" for name, value in SHORT.items()]
+    with ServerProcess("--brokers", "3", *arguments) as running:
+        yield running
+
+
+@pytest.fixture
+def topic(server: ServerProcess, topic_name: str) -> str:
+    """A topic with batches of 20 records, numbered from 0, and a group of its name that begins at the first one."""
+    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
+    admin.create_topics([NewTopic(topic_name, PARTITIONS, 3)])[topic_name].result()
+    resource = ConfigResource(ResourceType.GROUP, topic_name, incremental_configs=EARLIEST)
+    admin.incremental_alter_configs([resource])[resource].result()
+    producer = Producer({"bootstrap.servers": server.bootstrap_servers, "batch.num.messages": 20})
+    for number in range(RECORDS):
+        producer.produce(topic_name, value=str(number).encode(), partition=number % PARTITIONS)
+    assert producer.flush(SECONDS) == 0
+    return topic_name
+
+
+def _member(server: ServerProcess, topic: str, mode: str) -> ShareConsumer:
+    member = ShareConsumer(
+        {"bootstrap.servers": server.bootstrap_servers, "group.id": topic, "share.acknowledgement.mode": mode}
+    )
+    member.subscribe([topic])
+    return member
+
+
+def _poll(member: ShareConsumer) -> list[Message]:
+    return [message for message in member.poll(0.1) if message.error() is None]
+
+
+def test_two_members_consume_each_record_once(server: ServerProcess, topic: str) -> None:
+    members = [_member(server, topic, "implicit") for _ in range(2)]
+    seen: Counter[bytes] = Counter()
+    deadline = time.monotonic() + SECONDS
+    while len(seen) < RECORDS and time.monotonic() < deadline:
+        for member in members:
+            seen.update(message.value() or b"" for message in _poll(member))
+    for member in members:
+        member.close()
+    assert seen == Counter({str(number).encode(): 1 for number in range(RECORDS)})
+
+
+def test_released_records_come_again_and_rejected_ones_do_not(server: ServerProcess, topic: str) -> None:
+    """Of each ten records, the first delivery of one is released and another one is rejected."""
+    accepted: Counter[int] = Counter()
+    deliveries: Counter[int] = Counter()
+    with _member(server, topic, "explicit") as member:
+        deadline = time.monotonic() + SECONDS
+        while deliveries.total() < RECORDS + RECORDS // 10 and time.monotonic() < deadline:
+            for message in _poll(member):
+                number = int(message.value() or b"")
+                deliveries[number] += 1
+                is_new = deliveries[number] == 1
+                what = {3: AcknowledgeType.RELEASE, 7: AcknowledgeType.REJECT}.get(number % 10 if is_new else 0)
+                member.acknowledge(message, AcknowledgeType.ACCEPT if what is None else what)
+                accepted[number] += what is None
+            member.commit_sync()
+    numbers = range(RECORDS)
+    assert deliveries == Counter({number: 2 if number % 10 == 3 else 1 for number in numbers})
+    assert +accepted == Counter({number: 1 for number in numbers if number % 10 != 7})
+
+
+def test_what_a_lost_member_had_is_delivered_to_another(server: ServerProcess, topic: str) -> None:
+    """The first member acknowledges nothing and asks no more; its locks end."""
+    lost = _member(server, topic, "explicit")
+    deadline = time.monotonic() + SECONDS
+    held: list[Message] = []
+    while not held and time.monotonic() < deadline:
+        held = _poll(lost)
+    assert held
+    seen: set[bytes] = set()
+    with _member(server, topic, "implicit") as other:
+        while len(seen) < RECORDS and time.monotonic() < deadline:
+            seen |= {message.value() or b"" for message in _poll(other)}
+    lost.close()
+    assert seen == {str(number).encode() for number in range(RECORDS)}
