@@ -111,6 +111,8 @@ class ServerAnswers:
             forwarder.software_name,
             forwarder.software_version,
             forwarder.listener_name,
+            # The broker has refused clients that may not ask about tokens, before it forwarded the request.
+            may_use_tokens=True,
         )
         if int.from_bytes(answer.frame[:_KEY_BYTES], "big") not in FORWARDABLE:
             raise _Refused(ErrorCode.INVALID_REQUEST)

@@ -20,6 +20,7 @@ from klamm.protocol.messages.brokers import envelope
 from klamm.protocol.messages.cluster import api_versions
 from klamm.protocol.messages.data import fetch
 from klamm.protocol.messages.security import describe_acls
+from klamm.protocol.messages.tokens import create_delegation_token
 from klamm.protocol.messages.topics import create_topics, metadata
 from klamm.protocol.record_batch import decode_batches
 from klamm.protocol.records.data import DefaultPrincipalData
@@ -164,6 +165,15 @@ async def test_the_rights_are_those_of_the_broker_s_client(autojump_clock: MockC
         assert [one.error_code for one in refused.topics] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
         made = await forwarded(running, create_topics.API, 7, create_topic("t"), who=principal("admin"))
         assert [one.error_code for one in made.topics] == [0]
+
+
+async def test_a_broker_forwards_requests_for_tokens_of_its_clients(autojump_clock: MockClock) -> None:
+    settings = Settings(seed=1, static_configs={"delegation.token.secret.key": "key"})
+    async with open_test_server(settings=settings) as running:
+        request = create_delegation_token.CreateDelegationTokenRequest(max_lifetime_ms=-1)
+        made = await forwarded(running, create_delegation_token.API, 3, request)
+        assert (made.error_code, made.principal_name) == (0, "alice")
+        assert list(running.controller.image.delegation_tokens) == [made.token_id]
 
 
 @pytest.mark.parametrize(
