@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
     from klamm.control.fault_verbs import Fault
     from klamm.control.recorded import LoggedRequest, Record
+    from klamm.control.scenario_run import ScenarioFailed
     from klamm.controller.topic_policy import RequestedTopic
     from klamm.protocol.errors import ApiError, ErrorCode
     from klamm.protocol.uuid import Uuid
@@ -107,6 +108,7 @@ _MODULES = {
         "TakenSnapshot",
     ),
     "klamm.control.fault_verbs": ("Fault",),
+    "klamm.control.scenario_run": ("ScenarioFailed",),
     "klamm.control.recorded": ("LoggedRequest", "Record"),
     "klamm.cluster.topic_policy": ("PolicyViolation",),
     "klamm.cluster.server_process": ("ServerFailed", "ServerProcess"),
@@ -158,6 +160,7 @@ __all__ = [
     "RequestedTopic",
     "ResourceConfigs",
     "ResourceResult",
+    "ScenarioFailed",
     "ServerFailed",
     "ServerProcess",
     "TakenSnapshot",

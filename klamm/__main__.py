@@ -28,6 +28,7 @@ def _run(given: Sequence[str]) -> int:
         "serve": _serve,
         "assign": _assign,
         "control": _control,
+        "scenario": _scenario,
         "reassign-partitions": _reassign,
         "wire": _wire,
         "pipeline": _pipeline,
@@ -115,6 +116,17 @@ def _assign(options: Sequence[str]) -> int:
     from klamm.assign.command import assign_command
 
     return assign_command(decoded)
+
+
+def _scenario(options: Sequence[str]) -> int:
+    """`klamm scenario`."""
+    from klamm.console.options import UsageError
+    from klamm.scenario.command import scenario_command
+
+    try:
+        return scenario_command(options, os.environ)
+    except UsageError as error:
+        return _refuse(f"klamm scenario: {error}")
 
 
 def _control(options: Sequence[str]) -> int:

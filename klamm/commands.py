@@ -45,6 +45,12 @@ GROUPS: Final = {
             "klamm control --url http://127.0.0.1:9090 stop 2",
             "klamm.control.command:control_parser",
         ),
+        Command(
+            "scenario",
+            "put its brokers through a scenario",
+            "klamm scenario run rolling-restart --control http://127.0.0.1:9090",
+            "klamm.scenario.command:scenario_parser",
+        ),
     ),
     "work with any Kafka cluster": (
         Command(

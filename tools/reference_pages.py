@@ -32,6 +32,8 @@ COMMANDS = (
     "control wait group",
     "control clock",
     "control clock advance",
+    "scenario",
+    "scenario run",
     "control fault",
     "control fault add",
     "control fault wait",

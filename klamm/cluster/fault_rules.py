@@ -2,19 +2,17 @@
 interface and by `klamm serve --faults`.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
+from klamm.console.documents import read_document
 from klamm.console.shown import shown
 from klamm.server.faults.counting import RuleState
 from klamm.server.faults.reading import read_rule
 from klamm.server.faults.rule import FaultRule
 from klamm.server.faults.rules import RuleRefused
 from klamm.server.server import Server
-
-MAX_FILE_BYTES: Final = 8 * 1024 * 1024
 
 
 def add_fault(server: Server, members: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,19 +61,11 @@ async def wait_for_hits(server: Server, rule_id: str, hits: int, timeout_seconds
 
 def read_fault_file(path: Path) -> tuple[FaultRule, ...]:
     """The rules of a file: JSON, or YAML if its name ends so. Raises ValueError with one line."""
+    content = read_document(path, "fault rules")
     try:
-        with path.open("rb") as file:
-            text = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise ValueError(f"fault rules {path}: {error.strerror or error}") from None
-    if len(text) > MAX_FILE_BYTES:
-        raise ValueError(f"fault rules {path}: at most {MAX_FILE_BYTES} bytes are read")
-    try:
-        content = decode_yaml(text) if path.suffix in (".yaml", ".yml") else json.loads(text)
         return read_rules(content)
-    except (ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise ValueError(f"fault rules {path}: {reason}") from None
+    except ValueError as error:
+        raise ValueError(f"fault rules {path}: {error}") from None
 
 
 def read_rules(content: object) -> tuple[FaultRule, ...]:
@@ -90,15 +80,3 @@ def read_rules(content: object) -> tuple[FaultRule, ...]:
         except ValueError as error:
             raise ValueError(f"rule {number}: {error}") from None
     return tuple(found)
-
-
-def decode_yaml(text: bytes) -> Any:
-    """The content of a YAML document. Raises ValueError."""
-    try:
-        import yaml
-    except ImportError:
-        raise ValueError("YAML needs PyYAML: install klamm[yaml], or write JSON") from None
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"no YAML: {' '.join(str(error).split())}") from None

@@ -27,6 +27,7 @@ from klamm.cluster.words import words_of
 from klamm.control.clock_verbs import ClockVerbs
 from klamm.control.fault_verbs import FaultVerbs
 from klamm.control.request_verbs import RequestVerbs
+from klamm.control.scenario_verbs import ScenarioVerbs
 from klamm.control.steering_verbs import SteeringVerbs
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _has_throw_away_tls(arguments: Sequence[str]) -> bool:
     return _gives(arguments, "--tls") or any(value.endswith("ssl") for value in _values(arguments, "--security"))
 
 
-class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, ClientConfigVerbs):
+class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, ScenarioVerbs, ClientConfigVerbs):
     """A running `klamm serve` for programs without trio, such as a fixture for tests with any Kafka client:
 
         @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from klamm.control.clock_verbs import ClockVerbs
 from klamm.control.fault_verbs import FaultVerbs
 from klamm.control.recorded import MAX_RECORD_BYTES, IsolationLevel, Record
 from klamm.control.request_verbs import RequestVerbs
+from klamm.control.scenario_verbs import ScenarioVerbs
 from klamm.control.steering_verbs import SteeringVerbs
 from klamm.control.tokens import TOKEN_VARIABLE, checked_token
 
@@ -73,7 +74,7 @@ class TakenSnapshot:
         return cls(end_offset=members["end_offset"], records=members["records"])
 
 
-class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs):
+class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, ScenarioVerbs):
     """Controls a cluster from outside: `klamm.ControlClient("http://127.0.0.1:9090").stop_broker(2)`.
 
     `token`: the control token, which an interface that is not on a loopback address needs; None: what the variable

@@ -1,0 +1,1 @@
+"""`klamm scenario`: runs scenarios on a cluster with a control interface."""

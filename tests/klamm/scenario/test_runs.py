@@ -1,0 +1,195 @@
+"""Scenarios on a real cluster, while confluent-kafka and aiokafka write: the ones that come with Klamm, and reports."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+import klamm
+from klamm.cluster.server_process import ServerProcess
+from klamm.control.scenario_run import ScenarioFailed
+from klamm.scenario.command import scenario_command
+from tests.clients.test_faults import Aio, Confluent
+
+SECONDS = 60
+ROOT = Path(klamm.__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ServerProcess]:
+    configs = {"broker.heartbeat.interval.ms": 200, "max.broker.partitions": 500}
+    with ServerProcess(brokers=3, control=True, configs=configs) as running:
+        yield running
+
+
+@pytest.fixture
+def topic(cluster: ServerProcess) -> str:
+    name = f"topic-{uuid.uuid4().hex}"
+    cluster.create_topic(name, 1, 3)
+    return name
+
+
+@contextmanager
+def load(cluster: ServerProcess, topic: str, library: type[Confluent | Aio]) -> Iterator[list[bytes]]:
+    """A client that writes one record after the other; the list has those that were acknowledged."""
+    written: list[bytes] = []
+    over = threading.Event()
+    failures: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            client = library(cluster.bootstrap_servers)
+            while not over.wait(0.02):
+                value = str(len(written)).encode()
+                client.write(topic, value)
+                written.append(value)
+            client.close()
+        except BaseException as error:  # noqa: BLE001 - raised below, in the test's own thread
+            failures.append(error)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield written
+    finally:
+        over.set()
+        thread.join(SECONDS)
+    assert not failures, failures
+
+
+@pytest.mark.parametrize("library", [Confluent, Aio], ids=["confluent", "aiokafka"])
+@pytest.mark.parametrize("name", ["rolling-restart", "leader-loss", "full-disk", "split-client"])
+def test_a_shipped_scenario_goes_on_while_a_client_writes(
+    cluster: ServerProcess, topic: str, name: str, library: type[Confluent | Aio]
+) -> None:
+    parameters: dict[str, Any] = {"topic": topic}
+    if name == "split-client":
+        parameters = {"client": library.client_id, "broker": cluster.leader(topic, 0)}
+    with load(cluster, topic, library) as written:
+        cluster.wait_until(lambda: written, SECONDS)
+        report = cluster.run_scenario(name, **parameters)
+    assert {step.outcome for step in report.steps} == {"done"}
+    assert written
+    assert [record.value for record in cluster.records(topic)] == written
+    assert cluster.faults() == ()
+    assert all(broker.state == "up" for broker in cluster.brokers())
+    hits = {fault.id: fault.hits for fault in report.faults}
+    assert all(hits.values()), hits
+    assert set(hits) == {
+        "rolling-restart": set(), "leader-loss": {"load", "load-after-the-loss"}, "full-disk": set(),
+        "split-client": {"split"},
+    }[name]  # fmt: skip
+    assert [step.at_seconds for step in report.steps] == sorted(step.at_seconds for step in report.steps)
+
+
+def test_a_slow_controller_is_met_by_an_admin_client(cluster: ServerProcess) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    name = f"slow-{uuid.uuid4().hex}"
+    running: list[Any] = []
+    thread = threading.Thread(target=lambda: running.append(cluster.run_scenario("slow-controller", delay_ms=300)))
+    thread.start()
+    cluster.wait_until(lambda: len(cluster.faults()) == 1)
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(SECONDS)
+    thread.join(SECONDS)
+    ((report),) = running
+    assert [(fault.id, fault.hits) for fault in report.faults] == [("slow-controller", 1)]
+
+
+def test_the_partition_limit_is_reached(cluster: ServerProcess) -> None:
+    report = cluster.run_scenario("partition-limit", prefix=f"limit-{uuid.uuid4().hex}")
+    assert [step.outcome for step in report.steps] == ["done", "done", "refused"]
+    assert "POLICY_VIOLATION" in report.steps[-1].result
+
+
+def test_values_are_filled_saved_and_counted(cluster: ServerProcess, topic: str) -> None:
+    steps = [
+        {"leader": {"topic": "${topic}", "partition": "${partition}"}, "save": "found"},
+        {"shrink_isr": {"topic": topic, "partition": 0, "broker_id": "${found}"}, "refused": "is the leader"},
+        {"each_broker": {"steps": [{"move_leader": {"topic": topic, "partition": 0, "broker_id": "${broker}"}}]}},
+        {"repeat": {"times": 2, "steps": [{"create_topic": f"{topic}-${{number}}"}]}},
+        {"isr": {"topic": topic, "partition": 0}, "at": 0.2},
+    ]
+    report = cluster.run_scenario({"parameters": {"topic": topic, "partition": 5}, "steps": steps}, partition=0)
+    shown = [step.step for step in report.steps]
+    assert shown[0] == f"leader topic={topic} partition=0"
+    assert [text[-1] for text in shown[2:5]] == ["1", "2", "3"]
+    assert shown[5:7] == [f"create_topic name={topic}-1", f"create_topic name={topic}-2"]
+    assert report.steps[-1].at_seconds >= 0.2
+    assert [step.outcome for step in report.steps] == ["done", "refused", *["done"] * 6]
+    with pytest.raises(ValueError, match="has no parameter 'topc'; there are topic"):
+        cluster.run_scenario("rolling-restart", topc=topic)
+
+
+@pytest.mark.parametrize(
+    ("steps", "reason", "outcomes"),
+    [
+        (
+            [{"remove_faults": {}}, {"stop_broker": 9}, {"remove_faults": {}}],
+            "no simulated broker 9",
+            ["done", "failed"],
+        ),
+        ([{"remove_faults": {}, "refused": "x"}], "it was expected to be refused with 'x'", ["failed"]),
+        ([{"stop_broker": 9, "refused": "another reason"}], "no simulated broker 9", ["failed"]),
+        ([{"stop_broker": "${none}"}], "there is no parameter 'none'", []),
+        ([{"pause": 30}], r"it did not end within 0\.2 s", []),
+        ([{"repeat": {"times": 9_000, "steps": [{"pause": 0.01}]}}], "it did not end within", None),
+        ([{"remove_faults": {}, "at": 30}], "it did not end within", []),
+        ([{"wait_for_topic": {"topic": "none", "timeout_seconds": 0.05}}], "topic 'none' does not exist", ["failed"]),
+    ],
+)
+def test_a_scenario_fails_with_the_step_and_its_reason(
+    cluster: ServerProcess, steps: list[Any], reason: str, outcomes: list[str] | None
+) -> None:
+    with pytest.raises(klamm.ScenarioFailed, match=reason) as failed:
+        cluster.run_scenario({"timeout_seconds": 0.2, "steps": [{"add_fault": {"api": "Fetch"}}, *steps]})
+    assert isinstance(failed.value, ScenarioFailed)
+    if outcomes is not None:
+        assert [step.outcome for step in failed.value.report.steps] == ["done", *outcomes]
+    assert cluster.faults() == ()
+
+
+def test_the_command_reports_line_by_line_and_as_json(
+    cluster: ServerProcess, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Producer({"bootstrap.servers": cluster.bootstrap_servers}).list_topics(topic)
+    words = ["run", "rolling-restart", "--control", cluster.control_url, "--set", f"topic={topic}"]
+    assert scenario_command(words, {}) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 10
+    assert lines[1].split()[4:] == ["done", "stop_broker", "broker_id=1"]
+    assert scenario_command([*words, "--json"], {}) == 0
+    assert len(json.loads(capsys.readouterr().out)["steps"]) == 10
+    assert scenario_command([*words[:4], "--set", "topic=none\x1b", "--json"], {}) == 1
+    assert "\x1b" not in capsys.readouterr().err
+    assert scenario_command(["list"], {}) == 0
+    assert "leader-loss: Under load" in capsys.readouterr().out
+
+
+def test_the_command_s_exit_codes(cluster: ServerProcess, tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text('{"steps": [{"stop_broker": 9}]}')
+
+    def ended(*words: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "klamm", "scenario", *words], cwd=ROOT, capture_output=True, text=True, check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "KLAMM_CONTROL_URL": cluster.control_url},
+        )  # fmt: skip
+        return done.returncode, done.stderr
+
+    assert ended("run", str(file)) == (
+        1, "klamm scenario: stop_broker broker_id=9: there is no simulated broker 9\n",
+    )  # fmt: skip
+    code, reason = ended("run", "roling-restart")
+    assert (code, "did you mean 'rolling-restart'" in reason, reason.count("\n")) == (2, True, 1)
+    assert ended("run")[0] == 2
