@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from klamm.console.documents import read_document
 from klamm.console.shown import shown
-from klamm.control.client import ControlClient
 
 VERBS: Final = (
     "add_broker", "add_fault", "advance", "clean_logs", "create_topic", "expire_session", "fence_broker", "grow_isr",
@@ -69,8 +68,8 @@ def shipped_scenarios() -> dict[str, Path]:
     return {path.stem: path for path in sorted(SHIPPED.glob("*.json"))}
 
 
-def find_scenario(name: str) -> Scenario:
-    """The scenario of a file, or one that comes with Klamm by its name. Raises ValueError with one line."""
+def find_scenario(name: str, client: type[object]) -> Scenario:
+    """The scenario of a file, or one that comes with Klamm by its name. `client` has the verbs. Raises ValueError with one line."""
     path, shipped = Path(name), shipped_scenarios()
     if name in shipped:
         path = shipped[name]
@@ -78,13 +77,13 @@ def find_scenario(name: str) -> Scenario:
         raise ValueError(f"there is no scenario {shown(name)}{_near(name, shipped)}; there are {', '.join(shipped)}")
     content = read_document(path, "scenario")
     try:
-        return read_scenario(content, path.stem)
+        return read_scenario(content, client, path.stem)
     except ValueError as error:
         raise ValueError(f"scenario {path}: {error}") from None
 
 
-def read_scenario(content: object, name: str = "scenario") -> Scenario:
-    """The scenario of a decoded document. Raises ValueError with a clause."""
+def read_scenario(content: object, client: type[object], name: str = "scenario") -> Scenario:
+    """The scenario of a decoded document. `client` has the verbs. Raises ValueError with a clause."""
     if not isinstance(content, Mapping):
         raise ValueError(f"{shown(content)}: an object with steps is expected")
     _refuse_unknown("a scenario has no member", content, MEMBERS)
@@ -96,7 +95,7 @@ def read_scenario(content: object, name: str = "scenario") -> Scenario:
         isinstance(value, str | int | float) for value in parameters.values()
     ):
         raise ValueError(f"parameters {shown(parameters)}: an object of texts and numbers is expected")
-    steps = _steps(content.get("steps"), 1)
+    steps = _steps(content.get("steps"), client, 1)
     count = sum(map(_count, steps))
     if count > MAX_STEPS:
         raise ValueError(f"it has {count} steps, and {MAX_STEPS} at most are run")
@@ -109,15 +108,15 @@ def read_scenario(content: object, name: str = "scenario") -> Scenario:
     )
 
 
-def _steps(forms: object, depth: int) -> tuple[Step, ...]:
+def _steps(forms: object, client: type[object], depth: int) -> tuple[Step, ...]:
     if not isinstance(forms, Sequence) or isinstance(forms, str) or not forms:
         raise ValueError(f"steps {shown(forms)}: a list of steps is expected")
     if depth > MAX_DEPTH:
         raise ValueError(f"steps are nested more than {MAX_DEPTH} times")
-    return tuple(_step(form, f"step {number}", depth) for number, form in enumerate(forms, 1))
+    return tuple(_step(form, f"step {number}", client, depth) for number, form in enumerate(forms, 1))
 
 
-def _step(form: object, where: str, depth: int) -> Step:
+def _step(form: object, where: str, client: type[object], depth: int) -> Step:
     if not isinstance(form, Mapping):
         raise ValueError(f"{where}: {shown(form)} is no object")
     verbs = [name for name in form if name not in BESIDE]
@@ -126,7 +125,7 @@ def _step(form: object, where: str, depth: int) -> Step:
     verb = str(verbs[0])
     if verb not in VERBS and verb not in OWN:
         raise ValueError(f"{where}: there is no verb {shown(verb)}{_near(verb, (*VERBS, *OWN))}")
-    known, required, is_open = _signature(verb)
+    known, required, is_open = _signature(verb, client)
     given = form[verb]
     if given is None:
         given = {}
@@ -139,7 +138,7 @@ def _step(form: object, where: str, depth: int) -> Step:
     missing = [name for name in required if name not in given]
     if missing:
         raise ValueError(f"{where}: {verb} needs {missing[0]}")
-    steps = _steps(given["steps"], depth + 1) if verb in (REPEAT, EACH_BROKER) else ()
+    steps = _steps(given["steps"], client, depth + 1) if verb in (REPEAT, EACH_BROKER) else ()
     _refuse_unbounded(where, verb, given)
     return Step(verb=verb, arguments={name: value for name, value in given.items() if name != "steps"}, steps=steps,
         **_beside(form, where))  # fmt: skip
@@ -166,11 +165,11 @@ def _refuse_unbounded(where: str, verb: str, given: Mapping[str, Any]) -> None:
             raise ValueError(f"{where}: seconds {shown(seconds)}: a number from 0 to {MAX_SECONDS} is expected")
 
 
-def _signature(verb: str) -> tuple[Sequence[str], Sequence[str], bool]:
+def _signature(verb: str, client: type[object]) -> tuple[Sequence[str], Sequence[str], bool]:
     """The arguments of a verb, those that it needs, and whether it takes any others."""
     if verb in OWN:
         return OWN[verb], OWN[verb], False
-    parameters = list(inspect.signature(getattr(ControlClient, verb)).parameters.values())[1:]
+    parameters = list(inspect.signature(getattr(client, verb)).parameters.values())[1:]
     is_open = any(one.kind is one.VAR_KEYWORD for one in parameters)
     named = [one for one in parameters if one.kind is not one.VAR_KEYWORD]
     return [one.name for one in named], [one.name for one in named if one.default is one.empty], is_open

@@ -20,5 +20,8 @@ class ScenarioVerbs:
         from klamm.control.scenario_file import find_scenario, read_scenario
         from klamm.control.scenario_run import Run
 
-        found = read_scenario(scenario) if isinstance(scenario, Mapping) else find_scenario(os.fspath(scenario))
+        if isinstance(scenario, Mapping):
+            found = read_scenario(scenario, type(self))
+        else:
+            found = find_scenario(os.fspath(scenario), type(self))
         return Run(found, self, parameters, lambda _: None).run()

@@ -54,7 +54,7 @@ def scenario_command(arguments: Sequence[str], environment: Mapping[str, str]) -
 
 def _list(_: argparse.Namespace, _environment: Mapping[str, str]) -> int:
     for name in shipped_scenarios():
-        found = find_scenario(name)
+        found = find_scenario(name, ControlClient)
         parameters = " ".join(f"{key}={value}" for key, value in found.parameters.items())
         _write(f"{name}: {found.description}\n    {parameters}\n")
     return EXIT_DONE
@@ -71,7 +71,7 @@ def _run(given: argparse.Namespace, environment: Mapping[str, str]) -> int:
             _write("".join(Report(scenario="", steps=[happened]).text().splitlines(keepends=True)[1:]))
 
     try:
-        run = Run(find_scenario(given.scenario), ControlClient(url), dict(given.parameters), say)
+        run = Run(find_scenario(given.scenario, ControlClient), ControlClient(url), dict(given.parameters), say)
     except ValueError as error:
         raise UsageError(str(error)) from None
     failure: ScenarioFailed | None = None

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import klamm
 from klamm.control.scenario_file import find_scenario, read_scenario, shipped_scenarios
 
 STEP = {"stop_broker": {"broker_id": 1}}
@@ -38,7 +39,7 @@ BAD: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("content", "reason"), BAD, ids=[str(content)[:50] for content, _ in BAD])
 def test_what_is_no_scenario_is_refused_with_the_reason(content: Any, reason: str) -> None:
     with pytest.raises(ValueError) as refused:  # noqa: PT011 - the text is asserted below
-        read_scenario(content)
+        read_scenario(content, klamm.ControlClient)
     assert reason in str(refused.value)
 
 
@@ -47,7 +48,7 @@ def test_steps_are_not_nested_without_end() -> None:
     for _ in range(5):
         nested = {"repeat": {"times": 1, "steps": [nested]}}
     with pytest.raises(ValueError, match="nested more than 4 times"):
-        read_scenario({"steps": [nested]})
+        read_scenario({"steps": [nested]}, klamm.ControlClient)
 
 
 def test_the_scenarios_that_come_with_klamm_are_read() -> None:
@@ -55,18 +56,18 @@ def test_the_scenarios_that_come_with_klamm_are_read() -> None:
         "full-disk", "leader-loss", "partition-limit", "rolling-restart", "slow-controller", "split-client",
     }  # fmt: skip
     for name in shipped_scenarios():
-        found = find_scenario(name)
+        found = find_scenario(name, klamm.ControlClient)
         assert found.description
         assert found.steps
     with pytest.raises(ValueError, match="there is no scenario 'roling-restart'; did you mean 'rolling-restart'"):
-        find_scenario("roling-restart")
+        find_scenario("roling-restart", klamm.ControlClient)
 
 
 def test_a_file_is_read_and_named_in_refusals(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     file.write_text('{"steps": [{"advance": "5m"}]}')
-    found = find_scenario(str(file))
+    found = find_scenario(str(file), klamm.ControlClient)
     assert (found.name, found.steps[0].verb, found.steps[0].arguments) == ("mine", "advance", {"duration": "5m"})
     file.write_text("{")
     with pytest.raises(ValueError, match=r"mine\.json"):
-        find_scenario(str(file))
+        find_scenario(str(file), klamm.ControlClient)
