@@ -69,8 +69,8 @@ def shipped_scenarios() -> dict[str, Path]:
 
 
 def find_scenario(name: str, client: type[object]) -> Scenario:
-    """The scenario of a file, or one that comes with Klamm by its name. `client` has the verbs. Raises ValueError, with one
-    line."""
+    """The scenario of a file, or one that comes with Klamm by its name. `client` has the verbs. Raises ValueError with
+    one line."""
     path, shipped = Path(name), shipped_scenarios()
     if name in shipped:
         path = shipped[name]
