@@ -32,6 +32,7 @@ _NUMBERS: Mapping[str, str] = {
     "for-ms": "be over after N ms on the controller's clock",
     "throttle-time-ms": "say that the client is throttled",
 }
+_DEFAULTS: Mapping[str, str] = {"skip": "0", "times": "no end", "every": "1", "for-ms": "no end"}
 _FLAGS: Mapping[str, str] = {
     "whole": "refuse the whole request, not only the items that match",
     "after": "do it after the deed: the request is done nevertheless",
@@ -47,7 +48,7 @@ def add_fault_commands(commands: Any, everywhere: CommandParser) -> None:
         help="add, list, show, remove and await fault rules",
         description="Rules of simulated faults: which requests they match, how often, and what they do "
         "(docs/faults.md).",
-        example="klamm control fault add --api Produce --topic orders --error NOT_LEADER_OR_FOLLOWER --times 2",
+        example="klamm control fault add --api Produce --error REQUEST_TIMED_OUT",
     )
     below = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
@@ -80,19 +81,26 @@ def add_fault_commands(commands: Any, everywhere: CommandParser) -> None:
 def _add_members(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--api", metavar="NAME", action="append", help="only this API; can be repeated (default: all)")
-    add("--broker", metavar="ID", type=_index, action="append", help="only this broker; can be repeated")
-    add("--partition", metavar="N", type=_index, action="append", help="only this partition; can be repeated")
+    add("--broker", metavar="ID", type=_index, action="append", help="only this broker; can be repeated (default: any)")
+    add(
+        "--partition",
+        metavar="N",
+        type=_index,
+        action="append",
+        help="only this partition; can be repeated (default: any)",
+    )
     add("--where", metavar="PATH=VALUE", type=_assignment, action="append", help="only if the request has this value, "
-        "which is JSON, at this path of its JSON form; can be repeated")  # fmt: skip
+        "which is JSON, at this path of its JSON form; can be repeated (default: any)")  # fmt: skip
     add("--set", metavar="PATH=VALUE", type=_assignment, action="append", help="set a value of the answer; can be "
-        "repeated")  # fmt: skip
+        "repeated (default: none)")  # fmt: skip
     add("--delay-ms", metavar="MS", type=_delay, help='wait before the deed: a number, or {"min": …, "max": …}, '
-        '{"mean": …} or {"mean": …, "deviation": …}')  # fmt: skip
-    add("--probability", metavar="P", type=_probability, help="count a match with this probability")
+        '{"mean": …} or {"mean": …, "deviation": …} (default: 0)')  # fmt: skip
+    add("--probability", metavar="P", type=_probability, help="count a match with this probability (default: 1)")
     for name, text in _TEXTS.items():
-        add(f"--{name}", metavar="TEXT", help=text)
+        default = "" if "default" in text else " (default: none)" if name in ("error", "answer") else " (default: any)"
+        add(f"--{name}", metavar="TEXT", help=text + default)
     for name, text in _NUMBERS.items():
-        add(f"--{name}", metavar="N", type=_index, help=text)
+        add(f"--{name}", metavar="N", type=_index, help=f"{text} (default: {_DEFAULTS.get(name, 'none')})")
     for name, text in _FLAGS.items():
         add(f"--{name}", action="store_true", help=text)
 

@@ -23,8 +23,9 @@ def add_steering_commands(add: Add, commands: Any, everywhere: CommandParser) ->
         "isr orders 0 --remove 2")  # fmt: skip
     _add_partition(syncing)
     either = syncing.add_mutually_exclusive_group()
-    either.add_argument("--add", metavar="ID", type=_number, help="add this broker's replica")
-    either.add_argument("--remove", metavar="ID", type=_number, help="remove this broker's replica, and keep it out")
+    either.add_argument("--add", metavar="ID", type=_number, help="add this broker's replica (default: none)")
+    either.add_argument("--remove", metavar="ID", type=_number, help="remove this broker's replica, and keep it out "
+        "(default: none)")  # fmt: skip
     rating = add("replication", _rate, "set how many messages per second a broker's followers fetch of each partition",
         "replication 2 --rate 0")  # fmt: skip
     rating.add_argument("broker_id", metavar="ID", type=_number, help="id of the broker")

@@ -26,7 +26,7 @@ def scenario_parser() -> CommandParser:
     parser = CommandParser(
         prog="klamm scenario",
         description="Put a running cluster through a scenario: timed or awaited steps from a file (docs/scenarios.md).",
-        example="klamm scenario run rolling-restart --control http://127.0.0.1:9090 --set topic=orders",
+        example="klamm scenario run rolling-restart --control http://127.0.0.1:9090",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     text = "run a scenario, and report what happened when"
