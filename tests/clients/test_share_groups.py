@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import AcknowledgeType, Message, Producer, ShareConsumer
@@ -19,29 +20,38 @@ SHORT = {
     "min.heartbeat.interval": 100,
     "heartbeat.interval": 200,
 }
+ARGUMENTS = [f"--set=group.share.{name}.ms={value}" for name, value in SHORT.items()]
 EARLIEST = [ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)]
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
     """Three brokers whose acquisition locks and heartbeat intervals are short."""
-    arguments = [f"--set=group.share.{name}.ms={value}" for name, value in SHORT.items()]
-    with ServerProcess("--brokers", "3", *arguments) as running:
+    with ServerProcess("--brokers", "3", *ARGUMENTS) as running:
         yield running
 
 
 @pytest.fixture
 def topic(server: ServerProcess, topic_name: str) -> str:
-    """A topic with batches of 20 records, numbered from 0, and a group of its name that begins at the first one."""
+    """A topic with records numbered from 0, and a group of its name that begins at the first one."""
+    _create(server, topic_name)
+    _produce(server, topic_name, range(RECORDS))
+    return topic_name
+
+
+def _create(server: ServerProcess, topic_name: str) -> None:
     admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
     admin.create_topics([NewTopic(topic_name, PARTITIONS, 3)])[topic_name].result()
     resource = ConfigResource(ResourceType.GROUP, topic_name, incremental_configs=EARLIEST)
     admin.incremental_alter_configs([resource])[resource].result()
+
+
+def _produce(server: ServerProcess, topic_name: str, numbers: range) -> None:
+    """Write numbers as records, in batches of at most 20."""
     producer = Producer({"bootstrap.servers": server.bootstrap_servers, "batch.num.messages": 20})
-    for number in range(RECORDS):
+    for number in numbers:
         producer.produce(topic_name, value=str(number).encode(), partition=number % PARTITIONS)
     assert producer.flush(SECONDS) == 0
-    return topic_name
 
 
 def _member(server: ServerProcess, topic: str, mode: str) -> ShareConsumer:
@@ -102,3 +112,17 @@ def test_what_a_lost_member_had_is_delivered_to_another(server: ServerProcess, t
             seen |= {message.value() or b"" for message in _poll(other)}
     lost.close()
     assert seen == {str(number).encode() for number in range(RECORDS)}
+
+
+def test_a_group_goes_on_after_a_restart_with_a_data_directory(tmp_path: Path) -> None:
+    seen: Counter[bytes] = Counter()
+    for run in range(2):
+        with ServerProcess("--brokers", "3", "--data-dir", str(tmp_path / "data"), *ARGUMENTS) as server:
+            if not run:
+                _create(server, "t")
+            _produce(server, "t", range(run * RECORDS, (run + 1) * RECORDS))
+            deadline = time.monotonic() + SECONDS
+            with _member(server, "t", "implicit") as member:
+                while len(seen) < (run + 1) * RECORDS and time.monotonic() < deadline:
+                    seen.update(message.value() or b"" for message in _poll(member))
+    assert seen == Counter({str(number).encode(): 1 for number in range(2 * RECORDS)})
