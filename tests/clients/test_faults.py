@@ -145,8 +145,8 @@ class Aio:
     def topics(self) -> set[str]:
         async def listed() -> set[str]:
             consumer = AIOKafkaConsumer(**self._common, request_timeout_ms=SOON_MS)
-            await consumer.start()
             try:
+                await consumer.start()
                 return set(await consumer.topics())
             finally:
                 await consumer.stop()
