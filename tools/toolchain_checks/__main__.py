@@ -34,6 +34,7 @@ from tools.toolchain_checks.partition_tools import check_partition_tools
 from tools.toolchain_checks.pipeline_cluster import check_pipeline_cluster
 from tools.toolchain_checks.pipeline_oracle import check_pipeline_oracle
 from tools.toolchain_checks.pytest_project import check_pytest_project
+from tools.toolchain_checks.real_brokers import check_real_brokers
 from tools.toolchain_checks.real_controller import (
     RealController,
     ask_about_topics,
@@ -90,6 +91,7 @@ def check_all(report: Report, folder: Path, *, install: bool, spark_cluster: boo
         check_streams_tools(report, java)
         check_share_tools(report, java)
         check_reassign_tool(report, java)
+        check_real_brokers(report, java, folder / "real-brokers")
         check_pipeline_oracle(report, java)
     check_client_stories(report, java)
     check_frameworks(report, java, folder / "frameworks")

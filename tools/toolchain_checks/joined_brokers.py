@@ -1,0 +1,158 @@
+"""Klamm as the controller of three real 4.3 brokers in three racks; each process can be killed and started again.
+
+All data and output are below one folder. When the block ends for any reason, all processes are ended.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tools.toolchain_checks.java_process import POLL_SECONDS, Java, JavaProcess
+from tools.toolchain_checks.ports import free_ports
+from tools.toolchain_checks.program import ended_group
+from tools.toolchain_checks.report import CheckFailed
+
+BROKERS = (1, 2, 3)
+RACKS = {1: "a", 2: "b", 3: "c"}
+CLUSTER_ID = "KlammToolchainCluster1"
+START_SECONDS = 120.0
+KLAMM_START_SECONDS = 30.0
+_ROOT = Path(__file__).resolve().parents[2]
+_READY = "controller.quorum.bootstrap.servers="
+_STARTED = "Kafka Server started"
+_LOGGED = {
+    "org.slf4j.simpleLogger.log.kafka.server": "info",
+    "org.slf4j.simpleLogger.log.org.apache.kafka.server": "info",
+}
+_KLAMMS_CONFIGS = ("broker.session.timeout.ms=4000", "enable.under.replicated.topic.creation=true")
+_BROKERS_CONFIGS = {
+    "broker.heartbeat.interval.ms": "500",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.dedupe.buffer.size": "4194304",
+}
+
+
+class JoinedBrokers:
+    """The running cluster; see `joined_brokers`."""
+
+    def __init__(self, java: Java, stack: ExitStack) -> None:
+        self._java = java
+        self._stack = stack
+        self._first_port = free_ports(len(BROKERS) + 1)
+        self._runs = 0
+        self.brokers: dict[int, JavaProcess] = {}
+        self.klamm: subprocess.Popen[bytes] | None = None
+        self.bootstrap_servers = ",".join(f"127.0.0.1:{self._first_port + broker_id}" for broker_id in BROKERS)
+
+    def start_klamm(self) -> None:
+        """Start Klamm on its data directory, and wait until its listener is open."""
+        output, errors = self._java.folder / "klamm.out", self._java.folder / "klamm.err"
+        sets = [part for config in _KLAMMS_CONFIGS for part in ("--set", config)]
+        command = [sys.executable, "-P", "-m", "klamm", "serve", "--brokers", "0", "--cluster-id", CLUSTER_ID]
+        command += ["--controller-listener", self._controller, "--data-dir", str(self._java.folder / "klamm"), *sets]
+        with output.open("wb") as out, errors.open("ab") as err:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env={**os.environ, "PYTHONPATH": str(_ROOT)},
+                start_new_session=True,
+            )
+        self.klamm = self._stack.enter_context(ended_group(process))
+        deadline = time.monotonic() + KLAMM_START_SECONDS
+        while _READY not in output.read_text(encoding="utf-8"):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise CheckFailed(f"klamm serve is not ready\n{self.klamms_lines()}")
+            time.sleep(POLL_SECONDS)
+
+    def kill_klamm(self) -> None:
+        """End Klamm with SIGKILL."""
+        assert self.klamm is not None
+        self.klamm.kill()
+        self.klamm.wait()
+
+    def klamms_lines(self) -> str:
+        """What Klamm has written to stderr, in all its runs."""
+        return (self._java.folder / "klamm.err").read_text(encoding="utf-8")
+
+    def start_broker(self, broker_id: int) -> None:
+        """Start the broker on its directory, and do not wait."""
+        self._runs += 1
+        properties = self._write_properties(broker_id)
+        running = self._java.running(f"joined-{broker_id}-{self._runs}", "kafka.Kafka", [str(properties)], _LOGGED)
+        self.brokers[broker_id] = self._stack.enter_context(running)
+
+    def await_started(self, broker_id: int) -> None:
+        """Wait until the broker is unfenced."""
+        process = self.brokers[broker_id]
+        process.wait_for(f"{_STARTED!r}", lambda: _STARTED in _text(process.errors) or None, START_SECONDS)
+
+    def kill_broker(self, broker_id: int) -> None:
+        """End the broker with SIGKILL."""
+        process = self.brokers[broker_id].process
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def brokers_lines(self) -> Iterator[str]:
+        """Every line that a broker has logged, in all its runs."""
+        for path in sorted(self._java.folder.glob("joined-*.err")):
+            yield from _text(path).splitlines()
+
+    def log_of(self, broker_id: int, topic: str, partition: int) -> bytes:
+        """The content of the broker's first segment of this partition; empty if there is none."""
+        path = self._data_dir(broker_id) / f"{topic}-{partition}" / f"{0:020}.log"
+        return path.read_bytes() if path.exists() else b""
+
+    @property
+    def _controller(self) -> str:
+        return f"127.0.0.1:{self._first_port}"
+
+    def _data_dir(self, broker_id: int) -> Path:
+        return self._java.folder / f"broker-{broker_id}"
+
+    def _write_properties(self, broker_id: int) -> Path:
+        data_dir = self._data_dir(broker_id)
+        if not data_dir.exists():  # Kafka's own format tool writes the same, and takes seconds.
+            data_dir.mkdir()
+            (data_dir / "meta.properties").write_text(f"version=1\nnode.id={broker_id}\ncluster.id={CLUSTER_ID}\n")
+        config = {
+            "process.roles": "broker",
+            "node.id": str(broker_id),
+            "broker.rack": RACKS[broker_id],
+            "controller.quorum.voters": f"3000@{self._controller}",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self._first_port + broker_id}",
+            "log.dirs": str(data_dir),
+            **_BROKERS_CONFIGS,
+        }
+        path = self._java.folder / f"broker-{broker_id}.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in config.items()), encoding="utf-8")
+        return path
+
+
+@contextmanager
+def joined_brokers(java: Java) -> Iterator[JoinedBrokers]:
+    """Klamm, and brokers that are registered and unfenced."""
+    java.folder.mkdir(parents=True)
+    with ExitStack() as stack:
+        cluster = JoinedBrokers(java, stack)
+        cluster.start_klamm()
+        for broker_id in BROKERS:
+            cluster.start_broker(broker_id)
+        for broker_id in BROKERS:
+            cluster.await_started(broker_id)
+        yield cluster
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
