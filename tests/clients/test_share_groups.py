@@ -126,3 +126,21 @@ def test_a_group_goes_on_after_a_restart_with_a_data_directory(tmp_path: Path) -
                 while len(seen) < (run + 1) * RECORDS and time.monotonic() < deadline:
                     seen.update(message.value() or b"" for message in _poll(member))
     assert seen == Counter({str(number).encode(): 1 for number in range(2 * RECORDS)})
+
+
+def test_a_member_gets_all_records_though_their_leader_crashes() -> None:
+    seen: set[bytes] = set()
+    with (
+        ServerProcess("--brokers", "3", *ARGUMENTS, control=True) as server,
+        _member(server, "t", "implicit") as member,
+    ):
+        _create(server, "t")
+        deadline = time.monotonic() + SECONDS
+        for run in range(2):
+            _produce(server, "t", range(run * RECORDS, (run + 1) * RECORDS))
+            while len(seen) < (run + 1) * RECORDS and time.monotonic() < deadline:
+                seen |= {message.value() or b"" for message in _poll(member)}
+            if not run:
+                admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
+                server.stop_broker(admin.list_topics("t").topics["t"].partitions[0].leader, "crash")
+    assert seen == {str(number).encode() for number in range(2 * RECORDS)}
