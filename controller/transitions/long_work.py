@@ -195,7 +195,7 @@ class CatchUp:
     uncleanly recover.
 
     A broker that is down does not catch up, and no follower catches up with it, even before the controller fences it.
-    Brokers of other processes report by AlterPartition which replicas have caught up.
+    Leaders of other processes report by AlterPartition which replicas have caught up.
     In partitions with records no replica joins here: it has to fetch the records first (`Replication.due`).
     """
 
@@ -205,15 +205,15 @@ class CatchUp:
         self._walk = _Walk()
 
     def plan(self, image: MetadataImage, settings: Settings) -> list[Record]:
-        simulated = self._replication.simulated
+        down, simulated = self._replication.down, self._replication.simulated
         outside = () if simulated is None else (one for one in image.brokers if one not in simulated)
-        down = {*self._replication.down, *outside}
+        silent = {*down, *outside}
         live = LiveReplicas(image, image.live_brokers())
         up = LiveReplicas(image, image.live_brokers().without(*down)) if down else live
         rules = TopicRules(image, settings)
 
         def cost_at(table: ColumnTable, rows: slice) -> Costs:
-            growing = growing_at(image, table, rows, up, down)
+            growing = growing_at(image, table, rows, up, silent)
             positions = np.flatnonzero(growing)
             costs = growing.astype(np.int64)
             costs[positions[rules.special(table, positions + rows.start)]] = COST_ALONE

@@ -1,9 +1,10 @@
 """The disk of a simulated machine, whose power goes: what was synced is there afterwards, of the rest any part.
 
-The server works in a real directory, and `tools.power_loss` records what it does there. A power cut is a picture of the
-directory as the next start may find it, taken while the old process knows of nothing. Whatever that process still
+The server works in a real directory, and `tools.power_loss` records what it does there. A power cut is a picture of
+the directory as the next start may find it, taken while the old process knows of nothing. Whatever that process still
 writes goes into a directory that no start finds. Of bytes that were not synced any number is there, the last of them
-perhaps zeros. A new name, or one that was given to another file, is there or not. Removed files are gone at once.
+perhaps zeros, from the beginning of a sector on: disks store sectors as a whole. A new name, or one that was given to
+another file, is there or not. Removed files are gone at once.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ from random import Random
 from tools.power_loss.disk import Disk as RecordedDisk
 from tools.power_loss.disk import lay_down
 from tools.power_loss.history import Fate, Removed, Unsynced
+
+SECTOR_BYTES = 512
 
 
 class Disk:
@@ -77,5 +80,6 @@ class Disk:
         kept = self._chance.choice((safe, safe, len(written), self._chance.randint(safe, len(written))))
         if self._chance.random() < 0.3:
             zeros = self._chance.randint(safe, kept)
+            zeros = max(safe, zeros - zeros % SECTOR_BYTES)
             return written[:zeros] + bytes(kept - zeros)
         return written[:kept]

@@ -61,7 +61,7 @@ def test_a_log_opens_after_any_power_cut_with_all_that_was_durable(tmp_path: Pat
 
 def test_what_was_not_synced_may_be_lost(tmp_path: Path) -> None:
     lost = set()
-    for seed in range(20):
+    for seed in range(60):
         disk = Disk(tmp_path / str(seed), Random(seed))
         with disk.watched():
             log = open_log(disk, segment_bytes=1 << 20)
