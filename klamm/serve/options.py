@@ -88,7 +88,7 @@ def serve_parser() -> CommandParser:
     _add_records(parser.add_argument_group("records and logs"))
     _add_tests(parser.add_argument_group("faults, time and journal"))
     add = parser.add_argument_group("process").add_argument
-    add("--stop-with-stdin", action="store_true", help="also stop at the end of stdin, when the parent process ends")
+    add("--stop-with-stdin", action="store_true", help="also stop at the end of stdin")
     add("--log-format", choices=("console", "json"), action=Once, help="messages on stderr (default: console)")
     add("-h", "--help", action="help", help="show this help and exit")
     return parser
@@ -96,94 +96,197 @@ def serve_parser() -> CommandParser:
 
 def _add_cluster(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--brokers", metavar="N", type=_broker_count, action=Once, help="number of simulated brokers, 0 to "
-        f"{MAX_BROKERS}; 0: Apache Kafka's brokers join by --controller-listener (default: 3)")  # fmt: skip
-    add("--broker-ids", metavar="0,1,2", type=_broker_ids, action=Once, help="ids of the brokers; the first one has "
-        "the address of --listen (default: from 1 on)")  # fmt: skip
-    add("--racks", metavar="A,B,C", type=_racks, action=Once, help="racks, assigned to the brokers in turn (default: "
-        "none)")  # fmt: skip
-    add("--seed", metavar="N", type=_seed, action=Once, help="the same seed and requests give the same answers "
-        "(default: random)")  # fmt: skip
-    add("--profile", choices=PROFILES, action=Once, help="which behaviour to follow where the KIPs and Apache Kafka "
-        "differ (default: kip)")  # fmt: skip
-    add("--kip-578-versions", action="store_true", help="also serve the versions of CreateTopics, CreatePartitions and "
-        "AlterPartitionReassignments that KIP-578 adds")  # fmt: skip
-    add("--client-telemetry", action="store_true", help="ask clients for their metrics (KIP-714), and keep those that "
-        "they push for klamm control telemetry")  # fmt: skip
-    add("--cluster-id", metavar="ID", type=_cluster_id, action=Once, help="id of a new cluster; a data directory with "
-        "another id is refused (default: generated)")  # fmt: skip
-    add("--start-ms", metavar="MS", type=_start_ms, action=Once, help="the cluster's time at its start, in ms since "
-        "1970 (default: now)")  # fmt: skip
+    add(
+        "--brokers",
+        metavar="N",
+        type=_broker_count,
+        action=Once,
+        help=f"number of simulated brokers, 0 to {MAX_BROKERS} (default: 3)",
+    )
+    add("--broker-ids", metavar="0,1,2", type=_broker_ids, action=Once, help="ids of the brokers (default: from 1 on)")
+    add(
+        "--racks",
+        metavar="A,B,C",
+        type=_racks,
+        action=Once,
+        help="racks, assigned to the brokers in turn (default: none)",
+    )
+    add("--seed", metavar="N", type=_seed, action=Once, help="for the same answers in each run (default: random)")
+    add("--profile", choices=PROFILES, action=Once, help="behaviour where KIPs and Kafka differ (default: kip)")
+    add("--kip-578-versions", action="store_true", help="also serve the API versions that KIP-578 adds")
+    add("--client-telemetry", action="store_true", help="ask clients for their metrics (KIP-714)")
+    add("--cluster-id", metavar="ID", type=_cluster_id, action=Once, help="id of a new cluster (default: generated)")
+    add(
+        "--start-ms",
+        metavar="MS",
+        type=_start_ms,
+        action=Once,
+        help="time at the start, in ms since 1970 (default: now)",
+    )
 
 
 def _add_addresses(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--listen", metavar="HOST:PORT", type=_address, action=Once, help="address of the first broker; the others use "
-        "the next ports, with port 0 free ones (default: 127.0.0.1:9092)")  # fmt: skip
-    add("--listener", metavar="NAME://HOST:PORT", dest="listeners", type=_listener, action="append", default=[],
-        help="a listener of the first broker, instead of --listen; can be repeated; all but the first are printed as "
-        "listener.NAME=HOST:PORT,… (default: none)")  # fmt: skip
-    add("--advertise", metavar="HOST[:PORT]", type=_advertised, action=Once, help="address that clients get; the "
-        "brokers after the first have the next ports (default: that of --listen)")  # fmt: skip
-    add("--controller-listener", metavar="HOST:PORT", type=_address, action=Once, help="address of the controller's "
-        "own listener (default: none)")  # fmt: skip
-    add("--control", metavar="HOST:PORT", type=_address, action=Once, help="address of the control interface, which "
-        "stops and starts brokers by HTTP or klamm control (default: none)")  # fmt: skip
-    add("--control-token", metavar="FILE", type=file_path, nargs="?", const=True, action=Once, help="require the token "
-        "in this file of clients of the control interface; without FILE a new one, printed on stderr (default: "
-        "a new one, unless --control is a loopback address)")  # fmt: skip
+    add(
+        "--listen",
+        metavar="HOST:PORT",
+        type=_address,
+        action=Once,
+        help="address of the first broker; the others use "
+        "the next ports, with port 0 free ones (default: 127.0.0.1:9092)",
+    )
+    add(
+        "--listener",
+        metavar="NAME://HOST:PORT",
+        dest="listeners",
+        type=_listener,
+        action="append",
+        default=[],
+        help="a listener of the first broker, instead of --listen; can be repeated (default: none)",
+    )
+    add(
+        "--advertise",
+        metavar="HOST[:PORT]",
+        type=_advertised,
+        action=Once,
+        help="address that clients get; the brokers after the first have the next ports (default: that of --listen)",
+    )
+    add(
+        "--controller-listener",
+        metavar="HOST:PORT",
+        type=_address,
+        action=Once,
+        help="the controller's own listener (default: none)",
+    )
+    add(
+        "--control",
+        metavar="HOST:PORT",
+        type=_address,
+        action=Once,
+        help="address of the control interface (default: none)",
+    )
+    add(
+        "--control-token",
+        metavar="FILE",
+        type=file_path,
+        nargs="?",
+        const=True,
+        action=Once,
+        help="file with the token that the control interface asks for (default: a new token, if not on loopback)",
+    )
 
 
 def _add_security(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--security", choices=SECURITY_PROTOCOLS, action=Once, help="security of the brokers' listener, with "
-        "certificates that Klamm makes (default: sasl_plaintext with --user, none without)")  # fmt: skip
-    add("--user", metavar="NAME:PASSWORD", dest="users", type=_user, action="append", default=[], help="a user of "
-        "PLAIN and SCRAM, or of a certificate with --security ssl; can be repeated (default: none)")  # fmt: skip
-    add("--tls", choices=("auto",), action=Once, help="auto: the same as --security sasl_ssl, or without --user as "
-        "--security ssl")  # fmt: skip
+    add(
+        "--security",
+        choices=SECURITY_PROTOCOLS,
+        action=Once,
+        help="security of the brokers' listener (default: none, with --user sasl_plaintext)",
+    )
+    add(
+        "--user",
+        metavar="NAME:PASSWORD",
+        dest="users",
+        type=_user,
+        action="append",
+        default=[],
+        help="a user; can be repeated (default: none)",
+    )
+    add(
+        "--tls",
+        choices=("auto",),
+        action=Once,
+        help="short for --security sasl_ssl, or ssl without --user (default: none)",
+    )
 
 
 def _add_configs(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--set", metavar="KEY=VALUE", dest="sets", action="append", default=[], help="a config of all brokers; can be "
-        "repeated; overrides --env, which overrides --config")  # fmt: skip
-    add("--broker-set", metavar="ID:KEY=VALUE", dest="broker_sets", action="append", default=[], help="a config of one "
-        "broker; can be repeated; overrides --set")  # fmt: skip
-    add("--env", action="store_true", help="environment variables KAFKA_… are broker configs: KAFKA_NUM_PARTITIONS=3 "
-        "is num.partitions=3")  # fmt: skip
+    add(
+        "--set",
+        metavar="KEY=VALUE",
+        dest="sets",
+        action="append",
+        default=[],
+        help="a config of all brokers; can be repeated; overrides --env, which overrides --config",
+    )
+    add(
+        "--broker-set",
+        metavar="ID:KEY=VALUE",
+        dest="broker_sets",
+        action="append",
+        default=[],
+        help="a config of one broker; can be repeated",
+    )
+    add(
+        "--env",
+        action="store_true",
+        help="environment variables KAFKA_… are broker configs: KAFKA_NUM_PARTITIONS=3 is num.partitions=3",
+    )
     add("--config", metavar="FILE", type=file_path, action=Once, help="a server.properties file (default: none)")
 
 
 def _add_records(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     limits = DEFAULT_DATA_LIMITS
-    add("--replication-rate", metavar="N", type=_replication_rate, action=Once, help="messages per second that each "
-        f"follower fetches of each partition (default: {limits.replication_rate})")  # fmt: skip
-    add("--data-memory-bytes", metavar="BYTES", type=_memory_bytes, action=Once, help="most memory for record batches; "
-        f"beyond it, the oldest are in a file (default: {limits.memory_bytes})")  # fmt: skip
-    add("--data-file-bytes", metavar="BYTES", type=_file_bytes, action=Once, help="most bytes of record batches in the "
-        "file, which has no name and ends with the process; without room in it Produce is refused (default: "
-        f"{limits.file_bytes})")  # fmt: skip
+    add(
+        "--replication-rate",
+        metavar="N",
+        type=_replication_rate,
+        action=Once,
+        help=f"messages per second that each follower fetches of each partition (default: {limits.replication_rate})",
+    )
+    add(
+        "--data-memory-bytes",
+        metavar="BYTES",
+        type=_memory_bytes,
+        action=Once,
+        help=f"most memory for record batches (default: {limits.memory_bytes})",
+    )
+    add(
+        "--data-file-bytes",
+        metavar="BYTES",
+        type=_file_bytes,
+        action=Once,
+        help=f"most bytes of further batches, in a file without a name (default: {limits.file_bytes})",
+    )
     add(
         "--data-dir", metavar="DIR", type=file_path, action=Once, help="directory of the metadata log (default: memory)"
     )
-    add("--snapshot-records", metavar="N", type=_snapshot_records, action=Once, help="records of the metadata log "
-        f"between snapshots; 0: only on request (default: {DEFAULT_SNAPSHOT_RECORDS})")  # fmt: skip
-    add("--keep-history", action="store_true", help="snapshots delete nothing from the metadata log, so that klamm "
-        "pipeline can read it whole; implied by --request-log")  # fmt: skip
-    add("--request-log", metavar="FILE", type=_log_file, action=Once, help="write a JSON line for each request "
-        "(default: none)")  # fmt: skip
+    add(
+        "--snapshot-records",
+        metavar="N",
+        type=_snapshot_records,
+        action=Once,
+        help=f"records between snapshots, 0: none (default: {DEFAULT_SNAPSHOT_RECORDS})",
+    )
+    add("--keep-history", action="store_true", help="snapshots delete nothing; implied by --request-log")
+    add(
+        "--request-log",
+        metavar="FILE",
+        type=_log_file,
+        action=Once,
+        help="write a JSON line for each request (default: none)",
+    )
 
 
 def _add_tests(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--faults", metavar="FILE", type=file_path, action=Once, help="a file with fault rules that apply from the "
-        "start, JSON or YAML (default: none)")  # fmt: skip
-    add("--clock", choices=CLOCKS, action=Once, help="manual: nothing expires until klamm control clock advance lets "
-        "time pass (default: real)")  # fmt: skip
-    add("--journal-bodies", action="store_true", help="keep the newest requests and answers with their bodies, for "
-        "the control interface")  # fmt: skip
+    add(
+        "--faults",
+        metavar="FILE",
+        type=file_path,
+        action=Once,
+        help="fault rules that apply from the start (default: none)",
+    )
+    add(
+        "--clock",
+        choices=CLOCKS,
+        action=Once,
+        help="manual: time passes by klamm control clock advance (default: real)",
+    )
+    add("--journal-bodies", action="store_true", help="keep the bodies of the newest requests and answers")
 
 
 def _refuse_repeated_keys(option: str, assignments: Sequence[str]) -> None:

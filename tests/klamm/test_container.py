@@ -96,11 +96,11 @@ def test_what_a_container_cannot_be_is_said(environ: dict[str, str], said: str) 
      "advertised.listeners has listeners that listeners does not have: SSL"),
     ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://:9092"}, "clients need a host to connect to"),
     ({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect to the address 0.0.0.0"),
-    ({"KAFKA_LISTENERS": "SSL://:9092,PLAINTEXT://:9093"}, "listener SSL: security protocol SSL is not supported"),
+    ({"KAFKA_LISTENERS": "SSL://:9092,PLAINTEXT://:9093"}, "listener SSL: ssl.keystore.location: is not set"),
     ({"KAFKA_LISTENERS": "CONTROLLER://:1",
-      "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:SSL,PLAINTEXT:PLAINTEXT"}, "CONTROLLER: security protocol"),
+      "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:SSL,PLAINTEXT:PLAINTEXT"}, "CONTROLLER: ssl.keystore"),
     ({"KAFKA_LISTENERS": "OUT://:9092", "KAFKA_INTER_BROKER_LISTENER_NAME": "OUT",
-      "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "out:sasl_ssl"}, "listener OUT: security protocol SASL_SSL"),
+      "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "out:sasl_ssl"}, "listener OUT: sasl.enabled.mechanisms: GSSAPI"),
     ({"KAFKA_LISTENERS": "OUT://:9092"}, "listeners: listener.security.protocol.map has no security protocol for "),
 ])  # fmt: skip
 def test_listeners_that_cannot_be_had_are_refused_by_the_server(environ: dict[str, str], said: str) -> None:
@@ -269,9 +269,9 @@ def test_a_shell_is_run_that_calls_it_again_and_then_it_says_what_testcontainers
 @pytest.mark.parametrize(("arguments", "exit_code", "said"), [
     (["--version"], 2, "unrecognized arguments: --version"),
     (["assign", "--bogus"], 2, "klamm assign: unrecognized arguments: --bogus"),
-    (["serve", "--brokers", "0"], 2, "klamm serve: argument --brokers: '0'"),
+    (["serve", "--brokers", "-1"], 2, "klamm serve: argument --brokers: '-1'"),
     (["--listen", "127.0.0.1:0"], 2, "klamm container: --listen: use KAFKA_LISTENERS in a container"),
-    (["run", "--brokers", "0"], 2, "klamm serve: argument --brokers: '0'"),
+    (["run", "--brokers", "1001"], 2, "klamm serve: argument --brokers: '1001'"),
     (["healthcheck"], 1, ""),
 ])  # fmt: skip
 def test_other_commands_and_refusals_are_one_line(arguments: list[str], exit_code: int, said: str) -> None:
