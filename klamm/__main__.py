@@ -32,6 +32,7 @@ def _run(given: Sequence[str]) -> int:
         "reassign-partitions": _reassign,
         "wire": _wire,
         "pipeline": _pipeline,
+        "broker-properties": _broker_properties,
         "completion": _completion,
         "warm": _warm,
     }
@@ -177,6 +178,16 @@ def _pipeline(options: Sequence[str]) -> int:
     except UsageError as error:
         return _refuse(f"klamm pipeline: {error}")
     return pipeline_command(decoded)
+
+
+def _broker_properties(options: Sequence[str]) -> int:
+    from klamm.broker_properties import broker_properties_text
+    from klamm.console.options import UsageError
+
+    try:
+        return _print(broker_properties_text(options))
+    except UsageError as error:
+        return _refuse(f"klamm broker-properties: {error}")
 
 
 def _completion(options: Sequence[str]) -> int:

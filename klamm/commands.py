@@ -46,6 +46,12 @@ GROUPS: Final = {
             "klamm.control.command:control_parser",
         ),
         Command(
+            "broker-properties",
+            "print a server.properties for a real broker",
+            "klamm broker-properties --id 1 --cluster-id CLUSTER --log-dir /tmp/b1",
+            "klamm.broker_properties:broker_properties_parser",
+        ),
+        Command(
             "scenario",
             "put its brokers through a scenario",
             "klamm scenario run rolling-restart --control http://127.0.0.1:9090",

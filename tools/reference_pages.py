@@ -37,6 +37,7 @@ COMMANDS = (
     "control fault",
     "control fault add",
     "control fault wait",
+    "broker-properties",
     "assign",
     "reassign-partitions",
     "wire",

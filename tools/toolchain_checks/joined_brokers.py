@@ -3,7 +3,6 @@
 All data and output are below one folder. When the block ends for any reason, all processes are ended.
 """
 
-import os
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from tools.toolchain_checks.java_process import POLL_SECONDS, Java, JavaProcess
 from tools.toolchain_checks.ports import free_ports
-from tools.toolchain_checks.program import ended_group
+from tools.toolchain_checks.program import ended_group, run_program, with_variables
 from tools.toolchain_checks.report import CheckFailed
 
 BROKERS = (1, 2, 3)
@@ -22,7 +21,8 @@ RACKS = {1: "a", 2: "b", 3: "c"}
 CLUSTER_ID = "KlammToolchainCluster1"
 START_SECONDS = 120.0
 KLAMM_START_SECONDS = 30.0
-_ROOT = Path(__file__).resolve().parents[2]
+KLAMM = (sys.executable, "-P", "-m", "klamm")
+VARIABLES = {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 _READY = "controller.quorum.bootstrap.servers="
 _STARTED = "Kafka Server started"
 _LOGGED = {
@@ -55,7 +55,7 @@ class JoinedBrokers:
         """Start Klamm on its data directory, and wait until its listener is open."""
         output, errors = self._java.folder / "klamm.out", self._java.folder / "klamm.err"
         sets = [part for config in _KLAMMS_CONFIGS for part in ("--set", config)]
-        command = [sys.executable, "-P", "-m", "klamm", "serve", "--brokers", "0", "--cluster-id", CLUSTER_ID]
+        command = [*KLAMM, "serve", "--brokers", "0", "--cluster-id", CLUSTER_ID]
         command += ["--controller-listener", self._controller, "--data-dir", str(self._java.folder / "klamm"), *sets]
         with output.open("wb") as out, errors.open("ab") as err:
             process = subprocess.Popen(
@@ -63,7 +63,7 @@ class JoinedBrokers:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                env={**os.environ, "PYTHONPATH": str(_ROOT)},
+                env=with_variables(VARIABLES),
                 start_new_session=True,
             )
         self.klamm = self._stack.enter_context(ended_group(process))
@@ -119,24 +119,17 @@ class JoinedBrokers:
         return self._java.folder / f"broker-{broker_id}"
 
     def _write_properties(self, broker_id: int) -> Path:
-        data_dir = self._data_dir(broker_id)
-        if not data_dir.exists():  # Kafka's own format tool writes the same, and takes seconds.
-            data_dir.mkdir()
-            (data_dir / "meta.properties").write_text(f"version=1\nnode.id={broker_id}\ncluster.id={CLUSTER_ID}\n")
-        config = {
-            "process.roles": "broker",
-            "node.id": str(broker_id),
-            "broker.rack": RACKS[broker_id],
-            "controller.quorum.voters": f"3000@{self._controller}",
-            "controller.listener.names": "CONTROLLER",
-            "inter.broker.listener.name": "PLAINTEXT",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self._first_port + broker_id}",
-            "log.dirs": str(data_dir),
-            **_BROKERS_CONFIGS,
-        }
-        path = self._java.folder / f"broker-{broker_id}.properties"
-        path.write_text("".join(f"{name}={value}\n" for name, value in config.items()), encoding="utf-8")
+        """Have Klamm write the file, and format the log directory if it is new."""
+        path, data_dir = self._java.folder / f"broker-{broker_id}.properties", self._data_dir(broker_id)
+        command = [*KLAMM, "broker-properties", "--id", str(broker_id), "--rack", RACKS[broker_id]]
+        command += ["--controller", self._controller, "--listen", f"127.0.0.1:{self._first_port + broker_id}"]
+        command += ["--cluster-id", CLUSTER_ID, "--log-dir", str(data_dir)]
+        printed = run_program(command, KLAMM_START_SECONDS, environment=with_variables(VARIABLES))
+        more = "".join(f"{name}={value}\n" for name, value in _BROKERS_CONFIGS.items())
+        path.write_text(printed + more, encoding="latin-1")
+        if not data_dir.exists():
+            arguments = ["format", "--cluster-id", CLUSTER_ID, "--config", str(path)]
+            self._java.run(f"format-{broker_id}", "kafka.tools.StorageTool", arguments, START_SECONDS)
         return path
 
 
