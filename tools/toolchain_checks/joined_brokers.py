@@ -7,11 +7,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tools.toolchain_checks.java_process import POLL_SECONDS, Java, JavaProcess
+from tools.toolchain_checks.java_process import POLL_SECONDS, STOP_SECONDS, Java, JavaProcess
 from tools.toolchain_checks.ports import free_ports
 from tools.toolchain_checks.program import ended_group, run_program, with_variables
 from tools.toolchain_checks.report import CheckFailed
@@ -29,7 +29,6 @@ _LOGGED = {
     "org.slf4j.simpleLogger.log.kafka.server": "info",
     "org.slf4j.simpleLogger.log.org.apache.kafka.server": "info",
 }
-_KLAMMS_CONFIGS = ("broker.session.timeout.ms=4000", "enable.under.replicated.topic.creation=true")
 _BROKERS_CONFIGS = {
     "broker.heartbeat.interval.ms": "500",
     "offsets.topic.num.partitions": "3",
@@ -42,21 +41,23 @@ _BROKERS_CONFIGS = {
 class JoinedBrokers:
     """The running cluster; see `joined_brokers`."""
 
-    def __init__(self, java: Java, stack: ExitStack) -> None:
+    def __init__(self, java: Java, stack: ExitStack, configs: Sequence[str], first_port: int | None) -> None:
         self._java = java
         self._stack = stack
-        self._first_port = free_ports(len(BROKERS) + 1)
+        self._configs = configs
+        self._first_port = free_ports(len(BROKERS) + 1) if first_port is None else first_port
         self._runs = 0
         self.brokers: dict[int, JavaProcess] = {}
         self.klamm: subprocess.Popen[bytes] | None = None
+        self.controller = f"127.0.0.1:{self._first_port}"
         self.bootstrap_servers = ",".join(f"127.0.0.1:{self._first_port + broker_id}" for broker_id in BROKERS)
 
     def start_klamm(self) -> None:
         """Start Klamm on its data directory, and wait until its listener is open."""
         output, errors = self._java.folder / "klamm.out", self._java.folder / "klamm.err"
-        sets = [part for config in _KLAMMS_CONFIGS for part in ("--set", config)]
+        sets = [part for config in self._configs for part in ("--set", config)]
         command = [*KLAMM, "serve", "--brokers", "0", "--cluster-id", CLUSTER_ID]
-        command += ["--controller-listener", self._controller, "--data-dir", str(self._java.folder / "klamm"), *sets]
+        command += ["--controller-listener", self.controller, "--data-dir", str(self._java.folder / "klamm"), *sets]
         with output.open("wb") as out, errors.open("ab") as err:
             process = subprocess.Popen(
                 command,
@@ -95,6 +96,22 @@ class JoinedBrokers:
         process = self.brokers[broker_id]
         process.wait_for(f"{_STARTED!r}", lambda: _STARTED in _text(process.errors) or None, START_SECONDS)
 
+    def stop(self) -> list[str]:
+        """Stop the brokers and then Klamm as SIGTERM does. Returns which of them had to be killed."""
+        assert self.klamm is not None
+        killed = []
+        brokers = {f"broker {broker_id}": running.process for broker_id, running in self.brokers.items()}
+        for group in (brokers, {"klamm": self.klamm}):
+            for process in group.values():
+                process.send_signal(signal.SIGTERM)
+            for name, process in group.items():
+                try:
+                    process.wait(STOP_SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    killed.append(name)
+        return killed
+
     def kill_broker(self, broker_id: int) -> None:
         """End the broker with SIGKILL."""
         process = self.brokers[broker_id].process
@@ -111,10 +128,6 @@ class JoinedBrokers:
         path = self._data_dir(broker_id) / f"{topic}-{partition}" / f"{0:020}.log"
         return path.read_bytes() if path.exists() else b""
 
-    @property
-    def _controller(self) -> str:
-        return f"127.0.0.1:{self._first_port}"
-
     def _data_dir(self, broker_id: int) -> Path:
         return self._java.folder / f"broker-{broker_id}"
 
@@ -122,23 +135,24 @@ class JoinedBrokers:
         """Have Klamm write the file, and format the log directory if it is new."""
         path, data_dir = self._java.folder / f"broker-{broker_id}.properties", self._data_dir(broker_id)
         command = [*KLAMM, "broker-properties", "--id", str(broker_id), "--rack", RACKS[broker_id]]
-        command += ["--controller", self._controller, "--listen", f"127.0.0.1:{self._first_port + broker_id}"]
+        command += ["--controller", self.controller, "--listen", f"127.0.0.1:{self._first_port + broker_id}"]
         command += ["--cluster-id", CLUSTER_ID, "--log-dir", str(data_dir)]
         printed = run_program(command, KLAMM_START_SECONDS, environment=with_variables(VARIABLES))
         more = "".join(f"{name}={value}\n" for name, value in _BROKERS_CONFIGS.items())
         path.write_text(printed + more, encoding="latin-1")
-        if not data_dir.exists():
+        if not (data_dir / "meta.properties").exists():
             arguments = ["format", "--cluster-id", CLUSTER_ID, "--config", str(path)]
             self._java.run(f"format-{broker_id}", "kafka.tools.StorageTool", arguments, START_SECONDS)
         return path
 
 
 @contextmanager
-def joined_brokers(java: Java) -> Iterator[JoinedBrokers]:
-    """Klamm, and brokers that are registered and unfenced."""
-    java.folder.mkdir(parents=True)
+def joined_brokers(java: Java, configs: Sequence[str], first_port: int | None = None) -> Iterator[JoinedBrokers]:
+    """Klamm with these configs, and brokers that are registered and unfenced. Klamm has the first port, and the brokers
+    have the next ones; None: free ports."""
+    java.folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        cluster = JoinedBrokers(java, stack)
+        cluster = JoinedBrokers(java, stack, configs, first_port)
         cluster.start_klamm()
         for broker_id in BROKERS:
             cluster.start_broker(broker_id)

@@ -20,6 +20,7 @@ from tools.toolchain_checks.java_process import Java
 from tools.toolchain_checks.joined_brokers import BROKERS, JoinedBrokers, joined_brokers
 from tools.toolchain_checks.report import CheckFailed, Report, expect, expect_none
 
+CONFIGS: Final = ("broker.session.timeout.ms=4000", "enable.under.replicated.topic.creation=true")
 PARTITIONS: Final = 3
 RECORDS: Final = 500
 CLIENT_SECONDS: Final = 30.0
@@ -38,7 +39,7 @@ T = TypeVar("T")
 def check_real_brokers(report: Report, java: Java, folder: Path) -> None:
     """All output goes to `folder`, which is new."""
     whole_run = "three real 4.3 brokers in three racks join klamm serve --brokers 0"
-    with report.check(whole_run), joined_brokers(replace(java, folder=folder)) as cluster:
+    with report.check(whole_run), joined_brokers(replace(java, folder=folder), CONFIGS) as cluster:
         story = _Story(cluster)
         with report.check(
             "a group reads what an idempotent and a transactional producer wrote, without aborted records"
