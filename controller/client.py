@@ -16,8 +16,8 @@ class Client:
     """The broker whose listener the client connected to; None on the controller's."""
     host: str = ""
     """The client's address, as Java prints it."""
-    principal: str = ANONYMOUS
-    """The authenticated principal. Set by the SASL handshake; ANONYMOUS before it."""
+    principal: str | None = ANONYMOUS
+    """The authenticated principal. Set by the SASL handshake; ANONYMOUS before it; None: the cluster itself."""
     software_name: str | None = None
     """Set by ApiVersions (KIP-511); None before."""
     software_version: str | None = None

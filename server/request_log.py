@@ -9,7 +9,8 @@ Members of a line, in this order (null if there is no value):
     cluster_id               as in Metadata
     broker_id                the broker that received the request; null on the controller's listener
     listener                 "broker" or "controller"
-    principal                the client's principal, as in ACLs: "User:ANONYMOUS" on a plaintext connection
+    principal                the client's principal, as in ACLs: "User:ANONYMOUS" on a plaintext connection; null: the
+                             cluster itself, such as a topic made over the control interface
     client_id                from the request header; at most 256 characters, as the software's name and version
     client_software_name     from the last ApiVersions v3+ request on this connection (KIP-511)
     client_software_version
@@ -73,7 +74,7 @@ class RequestLine:
     arrived_ms: int
     broker_id: int | None
     listener: str
-    principal: str
+    principal: str | None
     client_id: str | None
     client_software_name: str | None
     client_software_version: str | None

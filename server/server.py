@@ -97,10 +97,9 @@ class Server:
         self._started = tuple(parts.broker_listeners)
         self._changing: set[int] = set()
         self._tasks: trio.Nursery
-        request_log = parts.request_log
-        self.journal = Journal(request_log)
+        self.journal = Journal(parts.request_log)
         self.identity = parts.controller.identity
-        self._flusher = Flusher(parts.log, self._release_lines if request_log else None, parts.kept_partitions)
+        self._flusher = Flusher(parts.log, self._release_lines if parts.request_log else None, parts.kept_partitions)
         self.admission = Admission(parts.limits, parts.events)
         self._purgatory = Purgatory(parts.brokers.data.watches, is_manual=parts.manual_clock is not None)
         self._turns = Turns()
@@ -109,7 +108,7 @@ class Server:
         self._requests = RequestPath(
             parts.controller,
             self._flusher,
-            request_log,
+            parts.request_log,
             parts.events,
             parts.clock_ms,
             parts.fatal_errors,
@@ -176,10 +175,11 @@ class Server:
         """The address of each listener of a broker, by name."""
         return self._listeners[broker_id].addresses
 
-    def bound_address(self, broker_id: int) -> Address:
-        """Where a broker's first listener is reached from this machine, whatever is advertised."""
-        port = next(port for _, port in self._listeners[broker_id])
-        return Address(port.address.reachable_host, port.address.port)
+    def open_own_stream(self, broker_id: int) -> trio.SocketStream:
+        """A stream to a broker on which the cluster itself asks: no listener, no TLS, no SASL, no principal."""
+        ours, theirs = map(trio.SocketStream, trio.socket.socketpair())
+        self._tasks.start_soon(self.serve_stream, Client("broker", broker_id, principal=None), theirs)
+        return ours
 
     def now_ms(self) -> int:
         """The controller's clock."""

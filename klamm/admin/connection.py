@@ -179,6 +179,11 @@ async def open_connection(address: Address, client_id: str, max_frame_bytes: int
         stream = await trio.open_tcp_stream(address.host, address.port)
     except OSError as error:
         raise ConnectionLost(f"cannot connect to {address}: {_reason(error)}") from error
+    return await negotiated(stream, address, client_id, max_frame_bytes)
+
+
+async def negotiated(stream: trio.SocketStream, address: Address, client_id: str, max_frame_bytes: int) -> Connection:
+    """The connection on an open stream to `address`, with its versions; raises `ConnectionLost`."""
     connection = Connection(stream, address, client_id, max_frame_bytes)
     try:
         await connection.negotiate()

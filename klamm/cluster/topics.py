@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from klamm.admin.connection import Connection, ConnectionLost, open_connection
+from klamm.admin.connection import Connection, ConnectionLost, negotiated
 from klamm.admin.decoding import decode_created_topic, encode_new_topic
 from klamm.admin.types import NewTopic
 from klamm.broker.data.record_batches import ProducedBatch
@@ -55,8 +55,8 @@ async def create_topic(
     replication_factor: int | None = None,
     configs: Mapping[str, str] | None = None,
 ) -> None:
-    """Create a topic by a request to a broker that is up, so that all of the cluster's rules apply. None: the broker's
-    default. Raises TopicError."""
+    """Create a topic by the cluster's own request to a broker that is up, so that all rules but those about principals
+    apply, whatever its listeners demand. None: the broker's default. Raises TopicError."""
     up = [broker_id for broker_id, broker in sorted(server.brokers.by_id.items()) if broker.is_up]
     if not up:
         raise TopicError("no broker is up that could create a topic")
@@ -68,13 +68,16 @@ async def create_topic(
     )
     try:
         with trio.fail_after(CREATE_SECONDS):
-            connection = await open_connection(server.bound_address(up[0]), CONTROL_CLIENT_ID, _MAX_ANSWER_BYTES)
+            # Not over a listener: each may demand TLS, SASL, or a principal that may create topics.
+            connection = await negotiated(
+                server.open_own_stream(up[0]), server.advertised(up[0]), CONTROL_CLIENT_ID, _MAX_ANSWER_BYTES
+            )
             try:
                 await _create(connection, topic)
             finally:
                 with trio.CancelScope(shield=True):
                     await connection.aclose()
-    except ConnectionLost as error:
+    except (ConnectionLost, OSError) as error:
         raise TopicError(f"topic {shown(name)} was not created: {error}") from error
     except trio.TooSlowError:
         raise TopicError(f"topic {shown(name)} was not created within {CREATE_SECONDS:g} s") from None

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
+import trio.testing
 from aiokafka.admin import AIOKafkaAdminClient
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -19,6 +21,7 @@ from klamm.serve.options import decode_serve_options
 
 SECONDS = 20
 USERS = {"alice": 'se"cr\\et:x', "bob": "bob-secret"}
+DENYING = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
 PROTOCOLS = ("ssl", "sasl_plaintext", "sasl_ssl")
 
 
@@ -176,3 +179,33 @@ def test_a_cluster_without_security_has_settings_too() -> None:
     with klamm.ServerProcess(brokers=1) as process:
         config = process.client_config("confluent-kafka")
     assert config == {"bootstrap.servers": process.bootstrap_servers, "security.protocol": "PLAINTEXT"}
+
+
+@pytest.mark.parametrize("options", [{"security": "ssl"}, {"security": "sasl_ssl", "users": USERS}, {"users": USERS}])
+def test_topics_are_created_whatever_the_listener_demands(options: dict[str, Any]) -> None:
+    """Also where the authorizer lets no user without a name create topics."""
+    with klamm.ServerProcess(brokers=1, configs=DENYING, control=True, warm=True, **options) as server:
+        server.create_topic("orders", 3)
+        assert server.ask("POST", "/topics/orders/wait", {"num_partitions": 3})["num_partitions"] == 3
+        with pytest.raises(klamm.ControlError, match="TOPIC_ALREADY_EXISTS"):
+            server.create_topic("orders")
+        assert server.requests("CreateTopics") == ()
+        assert server.stderr_text() == ""
+
+
+def test_the_clusters_own_requests_end_with_their_connection() -> None:
+    async def run() -> None:
+        async with klamm.Cluster(brokers=1, users=USERS, configs=DENYING) as cluster:
+            for number in range(3):
+                await cluster.create_topic(f"orders-{number}")
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            assert not cluster._up.admission.connections
+
+    trio.run(run)
+
+
+@pytest.mark.parametrize("auto", [("--tls", "auto"), ("--tls=auto", "--user", "alice:secret")])
+def test_topics_are_created_with_tls_auto(auto: tuple[str, ...]) -> None:
+    with klamm.ServerProcess("--brokers", "1", *auto, control=True, warm=True) as server:
+        server.create_topic("orders")
+        assert server.leader("orders", 0) == 1
