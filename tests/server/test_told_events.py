@@ -102,7 +102,7 @@ EVENTS = [
     Event(
         a_handler_has_a_bug,
         "bug: UnregisterBroker failed +api_version=0 broker_id=1 client_id=peer listener=broker "
-        r"request='?UnregisterBrokerRequest\(broker_id=9\)",
+        r"request=['\"]?\{'brokerId': 9\}",
         {"controller_class": BuggyController, "has_bugs": True},
     ),
 ]

@@ -83,7 +83,7 @@ def test_the_last_offset_to_delete_before_counts(cluster: DrivenCluster) -> None
             [("t", [(0, 0), (1, 0), (0, 99)]), ("u", []), ("u", [(0, 0)]), ("t", [(1, 7)])],
             [[(0, OUT_OF_RANGE), (1, OUT_OF_RANGE)], [(0, 0)]],
         ),
-        ([("t", [(0, 0)]), ("u", []), ("t", [(1, 7)])], [[(0, 0)], [(1, OUT_OF_RANGE)]]),
+        ([("t", [(0, 0)]), ("u", []), ("t", [(1, 7)])], [[(0, 0), (1, OUT_OF_RANGE)]]),
     ],
     ids=["named twice", "named once"],
 )

@@ -146,8 +146,8 @@ MAP = {"listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT,S:SSL,CONTROLL
     ({"advertised.listeners": "PLAINTEXT://:1"}, "advertised.listeners: PLAINTEXT://:1: clients need a host"),
     ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "clients cannot connect to the address 0.0.0.0"),
     ({"listeners": "PLAINTEXT://0.0.0.0:1"}, "PLAINTEXT://0.0.0.0:1: clients cannot connect to the address"),
-    ({"listeners": "PLAINTEXT://h:1,S://h:2", **MAP}, "listener S: security protocol SSL is not supported"),
-    ({"listeners": "PLAINTEXT://h:1,SASL_SSL://h:2"}, "listener SASL_SSL: security protocol SASL_SSL is not"),
+    ({"listeners": "PLAINTEXT://h:1,S://h:2", **MAP}, "listener S: ssl.keystore.location: is not set"),
+    ({"listeners": "PLAINTEXT://h:1,SASL_SSL://h:2"}, "listener SASL_SSL: sasl.enabled.mechanisms: GSSAPI"),
     ({"listeners": "PLAINTEXT://h:1,A://h:2,B://h:3", "controller.listener.names": "A,B"},
      "the controller can have only one listener, not 2: A, B"),
 ])  # fmt: skip
@@ -159,7 +159,7 @@ def test_kafkas_rules_are_kept(configs: dict[str, str], said: str) -> None:
 
 @pytest.mark.parametrize(("options", "said"), [
     ({"listen": "127.0.0.1:0", "listeners": TWO}, "give listen or listeners, not both"),
-    ({"listeners": ("SSL://127.0.0.1:0",)}, "listener SSL: security protocol SSL is not supported"),
+    ({"listeners": ("SSL://127.0.0.1:0",)}, "listener SSL: ssl.keystore.location: is not set"),
     ({"listeners": ("PLAINTEXT",)}, "'PLAINTEXT': NAME://HOST:PORT is expected"),
     ({"listeners": "PLAINTEXT://127.0.0.1:0"}, "a sequence is expected"),
     ({"listeners": TWO, "advertise": "kafka"}, "advertise cannot be used with several listeners"),

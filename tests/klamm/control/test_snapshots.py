@@ -158,7 +158,7 @@ async def test_the_route_takes_no_members_and_no_other_method() -> None:
         assert (await cluster.ask("POST", "/snapshot", {"x": 1}))[0] == 400
         assert (await cluster.ask("GET", "/snapshot"))[0] == 405
         described = (await cluster.ask("GET", "/openapi.json"))[1]["paths"]["/snapshot"]["post"]
-        assert set(described["responses"]) == {"200", "400", "403", "413", "500", "503", "507"}
+        assert set(described["responses"]) == {"200", "400", "401", "403", "413", "500", "503", "507"}
 
 
 async def test_one_that_cannot_be_written_is_told_and_the_cluster_goes_on(tmp_path: Path) -> None:

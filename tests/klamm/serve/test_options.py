@@ -68,7 +68,7 @@ def test_every_option_is_read() -> None:
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
-    (["--brokers", "0"], "argument --brokers: '0': a whole number from 1 to 1000 is expected"),
+    (["--brokers", "1001"], "argument --brokers: '1001': a whole number from 0 to 1000 is expected"),
     (["--brokers", "-1"], "--brokers: '-1'"),
     (["--brokers", "10000"], "--brokers: '10000'"),
     (["--brokers", "3.0"], "--brokers: '3.0'"),

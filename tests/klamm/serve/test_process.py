@@ -182,7 +182,7 @@ def test_configs_of_brokers_that_are_not_started_are_one_warning() -> None:
         _, stderr = process.communicate(timeout=SECONDS)
     (warning,) = [json.loads(line) for line in stderr.splitlines()]
     assert warning["level"] == "warning"
-    assert warning["event"] == "--broker-set names brokers that are not started, which are 1 to 3: 0, 4, 9"
+    assert warning["event"] == "--broker-set names brokers that are not started: 0, 4, 9; started are 1, 2, 3"
 
 
 def test_a_taken_port_is_one_line_and_exit_code_2() -> None:
@@ -193,7 +193,7 @@ def test_a_taken_port_is_one_line_and_exit_code_2() -> None:
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
-    (["--brokers", "0"], "--brokers"),
+    (["--brokers", "0"], "brokers 0: a cluster without simulated brokers needs --controller-listener"),
     (["--bogus"], "--bogus"),
     (["--set", "num.partition=3"], "num.partition"),
     (["--set", "num.partitions=many"], "num.partitions"),

@@ -182,7 +182,7 @@ def test_a_cluster_has_the_listeners_of_the_marker_or_of_the_ini_file(suite: Sui
     ("options", "reason"),
     [
         ({"broker": 3}, "there is no option 'broker'; there are brokers, broker_ids, racks, seed, profile, "),
-        ({"brokers": 0}, "brokers 0: a whole number from 1 to 1000 is expected"),
+        ({"brokers": 1001}, "brokers 1001: a whole number from 0 to 1000 is expected"),
         ({"brokers": True}, "brokers True: a whole number"),
         ({"racks": "a,b"}, "racks 'a,b': a sequence of names is expected"),
         ({"racks": ["a,b"]}, "rack 'a,b': a comma cannot be part of a name here"),
