@@ -57,12 +57,13 @@ class Cluster(FaultMethods, RequestMethods, SteeringMethods, ClientConfigVerbs):
             `("PLAINTEXT://127.0.0.1:0", "INTERNAL://127.0.0.1:0")` (docs/listeners.md); replaces `listen`.
         advertise: HOST or HOST:PORT that clients get instead of `listen`; the port is the first broker's.
         controller_listener: HOST:PORT of the controller's own listener; None: there is none.
-        brokers: the number of brokers at the start, 1 to 1000; by default that of `broker_ids`, else 3.
+        brokers: the number of brokers at the start, 0 to 1000; by default that of `broker_ids`, else 3.
         broker_ids: the ids of the brokers at the start, such as `(0, 1, 2)`, in the order of their racks and ports;
             empty: from 1 on. `add_broker` continues after the highest id.
         racks: assigned to the brokers in turn; empty: brokers have no rack.
         config: the path of a server.properties file; `configs` override it.
-        configs: broker configs as in server.properties, such as `{"num.partitions": "3"}`; values are strings.
+        configs: broker configs as in server.properties, such as `{"num.partitions": 3}`; values are strings,
+            numbers or booleans.
         broker_configs: the same for single brokers, by id, such as `{2: {"max.broker.partitions": "100"}}`; they
             override `configs` for their broker, which may also be one that is added later.
         profile: which behaviour to follow where the KIPs and Apache Kafka differ, "kip" or "kafka".
