@@ -38,6 +38,7 @@ class Advancing:
         self._brokers = parts.brokers
         self._events = parts.events
         self._lives = lives
+        lives.is_manual = self.is_manual
         self._purgatory = purgatory
         self._flusher = flusher
         self._turns = turns
@@ -66,7 +67,7 @@ class Advancing:
         """Let `ms` milliseconds pass. Returns when what happened is durable. Raises NoManualClock."""
         clock = self._clock
         if clock is None:
-            raise NoManualClock("the clock is real: start klamm serve with --clock manual to advance it")
+            raise NoManualClock("the clock is real: start with --clock manual, in Python clock='manual', to advance it")
         async with self._turns.of_changes:
             end_ms = clock() + ms
             step_ms = max(STEP_MS, -(-ms // MAX_STEPS))

@@ -21,10 +21,13 @@ ASK_AGAIN_SECONDS = 0.1
 """The pause between two requests to the controller while a broker waits to be registered, unfenced or shut down."""
 GIVE_UP_SECONDS = 300.0
 """A start or a controlled shutdown that takes longer fails. Real brokers also allow a shutdown five minutes."""
+MANUAL_SECONDS = 8.0
+"""A registration that waits for a session fails so long after the last advance of a manual clock; stderr says sooner
+that something waits."""
 
 
 class BrokerTimedOut(BrokerError):
-    """A start or a controlled shutdown took longer than `GIVE_UP_SECONDS`."""
+    """A start or a controlled shutdown took longer than `GIVE_UP_SECONDS`, or waits for a manual clock."""
 
 
 class BrokerLives:
@@ -39,6 +42,9 @@ class BrokerLives:
         on_end: Callable[[SimulatedBroker], None],
     ) -> None:
         """`on_end` is called when a broker goes down because of the controller's response to its heartbeat."""
+        self.is_manual = False
+        """Whether sessions end only when the controller's clock is advanced."""
+        self._advanced_at = -math.inf
         self._brokers = brokers
         self._on_end = on_end
         self._flusher = flusher
@@ -86,6 +92,7 @@ class BrokerLives:
 
     def beat_all(self, now: float) -> None:
         """Send a heartbeat of every broker that is up: the controller's clock has been advanced."""
+        self._advanced_at = now
         for broker in self._brokers.by_id.values():
             if broker.is_up and math.isfinite(broker.next_heartbeat_at):
                 broker.next_heartbeat_at = now
@@ -109,7 +116,7 @@ class BrokerLives:
     ) -> None:
         """Repeat `step` with each broker until it returns True for it. After each round, and before a refusal is
         raised, wait until the metadata log is durable."""
-        give_up_at = trio.current_time() + GIVE_UP_SECONDS
+        began = trio.current_time()
         while True:
             try:
                 async with self._turns.of_changes:
@@ -123,5 +130,15 @@ class BrokerLives:
                 return
             self.waiting_since = min(self.waiting_since, trio.current_time())
             await trio.sleep(ASK_AGAIN_SECONDS)
-            if trio.current_time() > give_up_at:
-                raise BrokerTimedOut(f"broker {brokers[0].broker_id} could not {what} within {GIVE_UP_SECONDS:.0f} s")
+            self._give_up_late(what, brokers[0], began)
+
+    def _give_up_late(self, what: str, broker: SimulatedBroker, began: float) -> None:
+        now, failed = trio.current_time(), f"broker {broker.broker_id} could not {what}"
+        if now > began + GIVE_UP_SECONDS:
+            raise BrokerTimedOut(f"{failed} within {GIVE_UP_SECONDS:.0f} s")
+        # Only a registration waits for a session; the other steps do not depend on the controller's clock.
+        if self.is_manual and what == "register" and now > max(began, self._advanced_at) + MANUAL_SECONDS:
+            raise BrokerTimedOut(
+                f"{failed}: the session of its former incarnation is not over, and the clock is manual; advance the "
+                "clock by broker.session.timeout.ms first"
+            )

@@ -17,7 +17,8 @@ class ClientConfigVerbs(ABC):
 
     def client_config(self, library: Library, user: str | None = None, *, mechanism: str = "PLAIN") -> dict[str, Any]:
         """The settings with which a client of `library` connects as `user`, one of the option `users`, in the library's
-        own words. For aiokafka they have an SSL context; for kafkajs and franz-go they are JSON with names of files.
+        own words. For aiokafka they have an SSL context; for kafkajs they are JSON with the contents of
+        PEM files, for franz-go JSON with names of files.
 
         Args:
             user: None: the first user if the listener needs one.

@@ -145,12 +145,13 @@ def _java(access: Access) -> dict[str, Any]:
 
 
 def _kafkajs(access: Access) -> dict[str, Any]:
-    """As JSON: `ssl` has names of files, which the program reads into `ca`, `key` and `cert`."""
+    """As JSON: `ssl` has the contents of PEM files, as Node expects them."""
     config: dict[str, Any] = {"brokers": access.bootstrap_servers.split(",")}
     if access.ca is not None:
-        config["ssl"] = {"ca": access.ca}
+        config["ssl"] = {"ca": Path(access.ca).read_text()}
         if access.certificate is not None:
-            config["ssl"] |= {"key": access.certificate, "cert": access.certificate}
+            own = Path(access.certificate).read_text()
+            config["ssl"] |= {"key": own, "cert": own}
     if access.has_sasl:
         config["sasl"] = {
             "mechanism": access.mechanism.lower(),

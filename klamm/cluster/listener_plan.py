@@ -74,7 +74,9 @@ def plan_listeners(
     controller = _controller(options, [one for one in found if one.role == "controller"], rules)
     plan = ListenerPlan([one for one in found if one.role != "controller"], controller)
     if not broker_ids and plan.controller is None:
-        raise SettingsError("brokers 0: a cluster without simulated brokers needs --controller-listener")
+        raise SettingsError(
+            "brokers 0: a cluster without simulated brokers needs --controller-listener, in Python controller_listener"
+        )
     return replace(plan, of_single=_of_single(settings, configs, given, advertised, rules, broker_ids))
 
 

@@ -29,6 +29,7 @@ from klamm.control.fault_verbs import FaultVerbs
 from klamm.control.request_verbs import RequestVerbs
 from klamm.control.scenario_verbs import ScenarioVerbs
 from klamm.control.steering_verbs import SteeringVerbs
+from klamm.controller.config_definitions.properties_file import decode_properties
 
 if TYPE_CHECKING:
     from klamm.control.client import ControlClient, ControlledBroker, TakenSnapshot
@@ -45,6 +46,7 @@ SHOWN_BYTES = 4000
 """The bytes at the end of stderr that are part of an error message."""
 MAX_STDERR_BYTES = 1 << 20
 SERVERS = "bootstrap.servers="
+LISTENERS = "listeners"
 LISTENER = "listener."
 """The start of the ready line of each further broker listener, `listener.NAME=HOST:PORT,…`."""
 CONTROLLERS = "controller.quorum.bootstrap.servers="
@@ -67,26 +69,33 @@ def _values(arguments: Sequence[str], option: str) -> list[str]:
     return following + [word.partition("=")[2] for word in arguments if word.startswith(f"{option}=")]
 
 
+def _listeners_config(arguments: Sequence[str]) -> str | None:
+    """The value of the config `listeners`: in the arguments, or else in the file that they name. None: it has none, or
+    options have the listeners."""
+    if any(_gives(arguments, option) for option in ("--listen", "--listener", "--security", "--user", "--tls")):
+        return None
+    for assignment in reversed(_values(arguments, "--set")):
+        key, _, value = assignment.partition("=")
+        if key.strip() == LISTENERS:
+            return value
+    for path in _values(arguments, "--config"):
+        with suppress(OSError, ValueError):  # the server names the error
+            return decode_properties(Path(path).read_bytes()).get(LISTENERS)
+    return None
+
+
 def _listens(arguments: Sequence[str]) -> bool:
-    """Whether the arguments have the address of a broker listener."""
-    return (
-        _gives(arguments, "--listen")
-        or _gives(arguments, "--listener")
-        or any(value.partition("=")[0].strip() == "listeners" for value in _values(arguments, "--set"))
-    )
+    """Whether the arguments, or the file of configs, have the address of a broker listener."""
+    return _gives(arguments, "--listen") or _gives(arguments, "--listener") or _listeners_config(arguments) is not None
 
 
 def _listener_names(arguments: Sequence[str]) -> set[str]:
     """The names of all listeners in the arguments, possibly with the controller's: the server prints one ready line for
     each. The names are not validated here, because the server does so."""
-    given = _values(arguments, "--listener")
-    sets = [
-        ("listeners", value) for value in _values(arguments, "--set") if not (given or _gives(arguments, "--listen"))
-    ]
-    single = [(":listeners", value) for value in _values(arguments, "--broker-set")]
-    for ending, assignment in (*sets, *single):
+    given = _values(arguments, "--listener") + (_listeners_config(arguments) or "").split(",")
+    for assignment in _values(arguments, "--broker-set"):
         key, _, value = assignment.partition("=")
-        if key.strip().endswith(ending) and key.strip().rpartition(":")[2] == "listeners":
+        if key.strip().endswith(f":{LISTENERS}"):
             given += value.split(",")
     names = {entry.strip().partition("://")[0].upper() for entry in given if entry.strip()}
     return names | ({"PLAINTEXT"} if _gives(arguments, "--listen") else set())
@@ -108,7 +117,8 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         arguments: command-line arguments of `klamm serve`, such as `"--broker-set", "2:num.partitions=4"`.
         options: options with the names and values of `klamm.Cluster`, such as `brokers=3` or
             `broker_configs={2: {"num.partitions": "4"}}`. If neither the options nor the arguments have the address of
-            a listener, the brokers listen on free ports of 127.0.0.1, even if a config file or a variable has one.
+            a listener, nor the file `config`, the brokers listen on free ports of 127.0.0.1, even if a variable has
+            one.
         command: the command that runs `klamm`; by default what the variable KLAMM_COMMAND has, else `python -m klamm`
             with this process's Python.
         control: start the control interface, so that the methods here and, at `control_url`, any program can stop,

@@ -80,7 +80,12 @@ def test_every_library_gets_the_servers_and_what_the_protocol_needs(
     assert all(one in config for one in server.bootstrap_servers.split(","))
     protocol = server.client_config("java", "alice")["security.protocol"]
     assert ("scram" in config.lower()) == protocol.startswith("SASL")
-    if library != "aiokafka":
+    if library == "kafkajs":  # Node takes the contents
+        ssl = server.client_config(library, "alice").get("ssl", {})
+        assert set(ssl) == {"ssl": {"ca", "key", "cert"}, "sasl_ssl": {"ca"}}.get(protocol.lower(), set())
+        assert all(name == "key" or "-----BEGIN CERTIFICATE-----" in text for name, text in ssl.items())
+        assert "PRIVATE KEY-----" in ssl.get("key", "PRIVATE KEY-----")
+    elif library != "aiokafka":
         assert ("ca.pem" in config) == protocol.endswith("SSL")
         assert ("alice.pem" in config) == (protocol == "SSL")
 

@@ -104,10 +104,31 @@ def test_configs_say_what_options_say() -> None:
         assert server.stderr_text() == ""
 
 
-def test_a_file_is_read_only_where_nothing_closer_says_where_to_listen(tmp_path: Path) -> None:
+def test_a_file_says_where_to_listen_if_nothing_closer_does(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    port = free_ports_in_a_row(1)
+    file.write_text(f"listeners=PLAINTEXT://127.0.0.1:{port},\\\n INSIDE://127.0.0.1:0\n"
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT\n")  # fmt: skip
+    with klamm.ServerProcess(brokers=1, config=file) as server:
+        assert server.bootstrap_servers == f"127.0.0.1:{port}"
+        assert set(server.listeners) == {"INSIDE"}
+        assert server.stderr_text() == ""
+    for options in ({"listen": "127.0.0.1:0"}, {"users": {"alice": "secret"}}):
+        with klamm.ServerProcess(brokers=1, config=file, **options) as server:
+            assert server.bootstrap_servers != f"127.0.0.1:{port}"
+            assert server.listeners == {}
+    with klamm.ServerProcess(brokers=1, config=file, configs={"listeners": "PLAINTEXT://127.0.0.1:0"}) as server:
+        assert server.bootstrap_servers != f"127.0.0.1:{port}"
+        assert server.listeners == {}
+    file.write_text("num.partitions=3\n")
+    with klamm.ServerProcess(brokers=1, config=file) as server:
+        assert not server.bootstrap_servers.endswith(":9092")
+
+
+def test_configs_of_a_file_have_no_effect_where_options_say_where_to_listen(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("listeners=TLS://:1\nlistener.security.protocol.map=TLS:SSL\nssl.keystore.location=/k\n")
-    with klamm.ServerProcess(brokers=1, config=file) as server:
+    with klamm.ServerProcess(brokers=1, config=file, listen="127.0.0.1:0") as server:
         reported = server.stderr_text()
     assert "the server's own options decide, so these have no effect: listeners" in reported
     assert reported.count("no listener uses TLS or SASL, so these configs have no effect: ssl.keystore.location") == 1

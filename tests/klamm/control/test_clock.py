@@ -17,6 +17,7 @@ from klamm.control.tables import as_text
 from klamm.protocol.messages.cluster import api_versions
 from klamm.protocol.messages.data import fetch, produce
 from klamm.protocol.messages.topics import create_topics, metadata
+from klamm.server import brokers
 from tests.broker.data.batches import batch
 from tests.klamm.control.control_cluster import controlled_cluster
 from tests.server.harness import Peer, request_frame
@@ -46,6 +47,20 @@ def read(max_wait_ms: int, min_bytes: int = 1, offset: int = 0) -> fetch.FetchRe
 async def leader_of_the_partition(peer: Peer) -> int:
     response = await peer.ask(metadata.API, 12, metadata.MetadataRequest(topics=None))
     return int(response.topics[0].partitions[0].leader_id)
+
+
+async def test_a_start_that_waits_for_a_session_says_that_the_clock_is_manual(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brokers, "MANUAL_SECONDS", 0.4)
+    async with klamm.Cluster(brokers=2, clock="manual", start_ms=START_MS) as cluster:
+        await cluster.stop_broker(2, mode="crash")
+        with trio.fail_after(10), pytest.raises(klamm.ClusterError, match="the clock is manual; advance the clock by"):
+            await cluster.start_broker(2)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cluster.start_broker, 2)
+            for _ in range(9):  # each advance gives it more time
+                await trio.sleep(0.1)
+                await cluster.advance("1s")
+        assert not cluster._up.image.brokers[2].fenced
 
 
 async def test_a_crashed_broker_is_fenced_when_the_clock_says_so_and_no_other() -> None:
@@ -223,7 +238,7 @@ async def test_the_clock_is_shown_and_advanced_by_http() -> None:
         assert (await cluster.ask("GET", "/clock"))[1]["clock"] == "real"
         status, got = await cluster.ask("POST", "/clock/advance", {"ms": 1})
         assert (status, got["error"]) == (
-            409, "the clock is real: start klamm serve with --clock manual to advance it",
+            409, "the clock is real: start with --clock manual, in Python clock='manual', to advance it",
         )  # fmt: skip
 
 
