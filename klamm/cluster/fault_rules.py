@@ -17,10 +17,20 @@ from klamm.server.server import Server
 
 def add_fault(server: Server, members: Mapping[str, Any]) -> dict[str, Any]:
     """Add a rule; returns it as `described` does. Raises ValueError."""
+    rule = read_rule(members)
+    _refuse_unknown_listener(server, rule)
     try:
-        return described(server, server.faults.add(read_rule(members)))
+        return described(server, server.faults.add(rule))
     except RuleRefused as error:
         raise ValueError(str(error)) from None
+
+
+def _refuse_unknown_listener(server: Server, rule: FaultRule) -> None:
+    """Raise ValueError if no broker has such a listener. With a listener of the controller, any name is taken."""
+    names = sorted({name for broker_id in server.brokers.by_id for name in server.addresses_of(broker_id)})
+    if rule.listener is None or server.controller_bootstrap_servers or any(map(rule.listener.matches, names)):
+        return
+    raise ValueError(f"listener {shown(rule.listener.text)}: the listeners are {', '.join(names)}")
 
 
 def described(server: Server, state: RuleState) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from klamm.broker.dispatch import APIS
 from klamm.protocol.api import Api
 from klamm.protocol.codec.json_form import message_from_json
 from klamm.protocol.errors import ErrorCode, ProtocolError
-from klamm.protocol.fields import Array
+from klamm.protocol.fields import Array, Message
 from klamm.server.faults.near import near
 from klamm.server.faults.paths import JsonPath, decode_path, leaf_type
 from klamm.server.faults.rule import ANSWER_FAULTS, STALE_APIS, Delay, FaultRule, Pattern
@@ -30,6 +30,7 @@ _ERRORS: Final = {code.name: code for code in ErrorCode if code is not ErrorCode
 _TEXTS: Final = (
     "listener", "client_id", "software_name", "software_version", "principal", "topic", "group", "transactional_id",
 )  # fmt: skip
+_NEVER_EMPTY: Final = ("listener", "principal", "topic")
 MEMBERS: Final = (
     "id", "api", "versions", "broker", *_TEXTS, "partition", "where",
     "skip", "times", "every", "for_ms", "probability",
@@ -161,6 +162,7 @@ def _where(given: Mapping[str, Any], apis: Sequence[Api[Any, Any]]) -> tuple[tup
         path = [decode_path(text, api.request) for api in apis].pop()
         if isinstance(leaf_type(path, apis[0].request), type | Array):
             raise ValueError(f"where {text!r} leads to no single value")
+        _converted("where", text, path, value, apis[-1].request, apis[-1].latest_stable)
         found.append((path, value))
     return tuple(found)
 
@@ -176,16 +178,7 @@ def _set(text: str, value: object, api: Api[Any, Any]) -> tuple[JsonPath, Any]:
     path = decode_path(text, api.response)
     if isinstance(leaf_type(path, api.response), type | Array):
         raise ValueError(f"set {text!r} leads to no single value")
-    # The declaration itself converts and checks the value: an object that has it in the place of the path.
-    form: Any = value
-    for name, index in reversed(path):
-        form = {name: [form] if index is not None else form}
-    try:
-        message = message_from_json(api.response, form, api.latest_stable)
-    except ProtocolError as error:
-        raise ValueError(f"set {text!r}: {error.reason}") from None
-    if value is not None and isinstance(value, int) and not isinstance(value, bool):
-        _refuse_overflow(text, value, str(leaf_type(path, api.response)))
+    message = _converted("set", text, path, value, api.response, api.latest_stable)
     for name, index in path:
         wire = next(one for one in in_version(type(message), api.latest_stable).values() if _json(one) == name)
         message = getattr(message, wire.name)
@@ -193,11 +186,25 @@ def _set(text: str, value: object, api: Api[Any, Any]) -> tuple[JsonPath, Any]:
     return path, message
 
 
-def _refuse_overflow(text: str, value: int, kind: str) -> None:
+def _converted(member: str, text: str, path: JsonPath, value: object, kind: type[Message], version: int) -> Any:
+    """A message that has the value where the path leads. The declaration itself converts and checks it."""
+    form: Any = value
+    for name, index in reversed(path):
+        form = {name: [form] if index is not None else form}
+    try:
+        message = message_from_json(kind, form, version)
+    except ProtocolError as error:
+        raise ValueError(f"{member} {text!r}: {error.reason}") from None
+    if isinstance(value, int) and not isinstance(value, bool):
+        _refuse_overflow(f"{member} {text!r}", value, str(leaf_type(path, kind)))
+    return message
+
+
+def _refuse_overflow(what: str, value: int, kind: str) -> None:
     bits = int("".join(filter(str.isdecimal, kind)) or 64)
     lowest, highest = (0, 2**bits - 1) if kind.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     if not lowest <= value <= highest:
-        raise ValueError(f"set {text!r}: {value} is no {kind}")
+        raise ValueError(f"{what}: {value} is no {kind}")
 
 
 def _json(wire: Any) -> str:
@@ -291,6 +298,8 @@ def _id(given: object) -> str | None:
 
 
 def _pattern(name: str, value: object) -> Pattern:
+    if not value and name in _NEVER_EMPTY:
+        raise ValueError(f"{name} '': a name is expected, because none is empty")
     return Pattern.of(_text(name, value))
 
 

@@ -26,6 +26,14 @@ async def create(servers: str, name: str) -> int:
         return 0 if made.error is None else int(made.error.code)
 
 
+async def test_a_listener_that_no_broker_has_is_refused() -> None:
+    async with klamm.Cluster(brokers=1, listeners=("PLAINTEXT://127.0.0.1:0", "INSIDE://127.0.0.1:0")) as cluster:
+        with pytest.raises(klamm.ClusterError, match="listener 'NOPE': the listeners are INSIDE, PLAINTEXT"):
+            await cluster.add_fault(listener="NOPE", answer="close")
+        for listener in ("INSIDE", "IN*", "PLAINTEXT"):
+            await cluster.add_fault(listener=listener, answer="close")
+
+
 async def test_a_rule_is_added_hit_shown_awaited_and_removed() -> None:
     async with controlled_cluster(brokers=1) as cluster:
         rule = {"api": "CreateTopics", "topic": "bad-*", "error": "POLICY_VIOLATION", "times": 1}
