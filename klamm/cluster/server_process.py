@@ -369,7 +369,10 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         return True
 
     def _failure(self, reason: str) -> ServerFailed:
-        return ServerFailed(f"klamm serve {reason}\n{self._written(SHOWN_BYTES).decode(errors='replace')}".strip())
+        text = self._written(SHOWN_BYTES).decode(errors="replace")
+        if self._klamm[0] == sys.executable and "No module named 'trio'" in text:
+            reason, text = f"needs trio, which this Python lacks: {COMMAND} can name a command that runs klamm", ""
+        return ServerFailed(f"klamm serve {reason}\n{text}".strip())
 
     def _written(self, most_bytes: int) -> bytes:
         """The last bytes of the server's stderr."""

@@ -179,3 +179,12 @@ def test_an_error_of_the_block_comes_out_and_the_server_is_ended(programs: Progr
     with pytest.raises(ZeroDivisionError), programs.start(f"trap '' TERM; {READY}; {LIVE}"):
         raise ZeroDivisionError
     assert programs.are_gone()
+
+
+def test_a_python_without_trio_is_named_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KLAMM_COMMAND", raising=False)
+    (tmp_path / "trio.py").write_text("raise ModuleNotFoundError(\"No module named 'trio'\", name='trio')\n")
+    path = os.pathsep.join((str(tmp_path), str(ROOT)))
+    server = ServerProcess(brokers=1, environment={"PYTHONPATH": path})
+    with pytest.raises(ServerFailed, match=r"^klamm serve needs trio, .*: KLAMM_COMMAND can name .* klamm$"), server:
+        pass
