@@ -28,7 +28,7 @@ _TEXTS: Mapping[str, str] = {
 _NUMBERS: Mapping[str, str] = {
     "skip": "do nothing to the first N matches",
     "times": "be over after N hits",
-    "every": "count every Nth match alone",
+    "every": "count the first match, and every Nth after it",
     "for-ms": "be over after N ms on the controller's clock",
     "throttle-time-ms": "say that the client is throttled",
 }

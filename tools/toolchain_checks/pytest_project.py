@@ -65,7 +65,7 @@ asyncio_default_fixture_loop_scope = function
 filterwarnings = error
 """
 WORKERS = 2
-PASSED = WORKERS * (5 + 4)
+PASSED = WORKERS * (6 + 4)
 """Each worker runs all tests: those of the page and these."""
 
 
