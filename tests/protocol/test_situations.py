@@ -114,7 +114,7 @@ GENERATORS: dict[str, tuple[st.SearchStrategy[Any], Situations, int, int]] = {
     "partition records": (runs(PartitionRecord, 2, True), RUNS, 100, 3),
     "partition changes": (runs(PartitionChangeRecord, 2, True), RUNS, 100, 3),
     "topics": (runs(MetadataResponseTopic, 8, False), TOPICS, 100, 2),
-    "batches": (logged().map(seen), BATCHES, 60, 2),
+    "batches": (logged().map(seen), BATCHES, 120, 2),
     "messages": (messages(PartitionChangeRecord, 2, flexible=True), MESSAGES, 100, 3),
 }
 
