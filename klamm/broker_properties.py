@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from klamm.cluster.options import MAX_BROKER_ID, checked_cluster_id, checked_racks
-from klamm.console.options import CommandParser, Once, UsageError, whole_number
+from klamm.console.options import CommandParser, Once, UsageError, argument_of, whole_number
 from klamm.controller.metadata_log import CONTROLLER_ID
 from klamm.server.addresses import Address, decode_advertised, decode_listen
 
@@ -35,12 +35,12 @@ def broker_properties_parser() -> CommandParser:
     add("--rack", metavar="NAME", type=_rack, action=Once, help="the broker's rack (default: none)")
     add("--controller", metavar="HOST:PORT", type=_address, action=Once,
         help=f"the --controller-listener of Klamm (default: {DEFAULT_CONTROLLER})")  # fmt: skip
-    add("--cluster-id", metavar="ID", type=_cluster_id, action=Once, required=True,
+    add("--cluster-id", metavar="ID", type=argument_of(checked_cluster_id), action=Once, required=True,
         help="the cluster id that klamm serve prints; a comment has the command that formats the log directory "
         "with it")  # fmt: skip
     add("--listen", metavar="HOST:PORT", type=_address, action=Once,
         help=f"the address on which the broker listens (default: {DEFAULT_LISTEN})")  # fmt: skip
-    add("--advertise", metavar="HOST[:PORT]", type=_advertised, action=Once,
+    add("--advertise", metavar="HOST[:PORT]", type=argument_of(decode_advertised), action=Once,
         help="the address that clients and other brokers get (default: that of --listen)")  # fmt: skip
     add("--log-dir", metavar="DIR", type=_log_dir, action=Once, required=True, help="the broker's log directory")
     return parser
@@ -102,13 +102,6 @@ def _rack(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _cluster_id(text: str) -> str:
-    try:
-        return checked_cluster_id(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
 def _address(text: str) -> Address:
     try:
         address = decode_listen(text)
@@ -117,13 +110,6 @@ def _address(text: str) -> Address:
     if not address.port:
         raise argparse.ArgumentTypeError(f"{text!r}: a port other than 0 is needed")
     return address
-
-
-def _advertised(text: str) -> Address:
-    try:
-        return decode_advertised(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _log_dir(text: str) -> str:

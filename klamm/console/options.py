@@ -5,8 +5,11 @@ A wrong command line raises `UsageError`, whose text is one line.
 
 import argparse
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
+
+T = TypeVar("T")
 
 FEWEST_COLUMNS, MOST_COLUMNS = 20, 1_000
 MOST_HELP_COLUMNS: Final = 100
@@ -62,6 +65,18 @@ def given_columns() -> int | None:
     text = os.environ.get("COLUMNS", "")
     usable = text.isascii() and text.isdigit() and len(text) <= len(str(MOST_COLUMNS))
     return int(text) if usable and FEWEST_COLUMNS <= int(text) <= MOST_COLUMNS else None
+
+
+def argument_of(decode: Callable[[str], T]) -> Callable[[str], T]:
+    """The `type=` of an argument that `decode` reads: the text of its ValueError becomes that of the refusal."""
+
+    def decoded(text: str) -> T:
+        try:
+            return decode(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return decoded
 
 
 def file_path(text: str) -> Path:

@@ -1,10 +1,9 @@
 """`klamm control clock …`: show the controller's clock, and advance a manual one. The standard library alone."""
 
-import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from klamm.console.options import CommandParser
+from klamm.console.options import CommandParser, argument_of
 from klamm.control.durations import milliseconds
 
 
@@ -22,15 +21,11 @@ def add_clock_commands(commands: Any, everywhere: CommandParser) -> None:
     )
     advancing.set_defaults(request=lambda given: ("POST", "/clock/advance", {"ms": given.duration}))
     advancing.add_argument(
-        "duration", metavar="DURATION", type=_duration, help="how long, such as 300ms, 10s, 5m, 2h or 7d"
+        "duration",
+        metavar="DURATION",
+        type=argument_of(milliseconds),
+        help="how long, such as 300ms, 10s, 5m, 2h or 7d",
     )
-
-
-def _duration(text: str) -> int:
-    try:
-        return milliseconds(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def clock_text(content: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ from klamm.cluster.options import (
     checked_racks,
     decode_user,
 )
-from klamm.console.options import CommandParser, Once, UsageError, file_path, whole_number
+from klamm.console.options import CommandParser, Once, UsageError, argument_of, file_path, whole_number
 from klamm.controller.data_limits import (
     DEFAULT_DATA_LIMITS,
     DEFAULT_SNAPSHOT_RECORDS,
@@ -33,7 +33,7 @@ from klamm.controller.data_limits import (
     MAX_SNAPSHOT_RECORDS,
     MIN_DATA_MEMORY_BYTES,
 )
-from klamm.server.addresses import Address, NamedAddress, decode_advertised, decode_listen, decode_listener
+from klamm.server.addresses import Address, decode_advertised, decode_listen, decode_listener
 
 DEFAULT_LISTEN = Address("127.0.0.1", 9092)
 
@@ -115,7 +115,13 @@ def _add_cluster(group: argparse._ArgumentGroup) -> None:
     add("--profile", choices=PROFILES, action=Once, help="behaviour where KIPs and Kafka differ (default: kip)")
     add("--kip-578-versions", action="store_true", help="also serve the API versions that KIP-578 adds")
     add("--client-telemetry", action="store_true", help="ask clients for their metrics (KIP-714)")
-    add("--cluster-id", metavar="ID", type=_cluster_id, action=Once, help="id of a new cluster (default: generated)")
+    add(
+        "--cluster-id",
+        metavar="ID",
+        type=argument_of(checked_cluster_id),
+        action=Once,
+        help="id of a new cluster (default: generated)",
+    )
     add(
         "--start-ms",
         metavar="MS",
@@ -130,7 +136,7 @@ def _add_addresses(group: argparse._ArgumentGroup) -> None:
     add(
         "--listen",
         metavar="HOST:PORT",
-        type=_address,
+        type=argument_of(decode_listen),
         action=Once,
         help="address of the first broker; the others use "
         "the next ports, with port 0 free ones (default: 127.0.0.1:9092)",
@@ -139,7 +145,7 @@ def _add_addresses(group: argparse._ArgumentGroup) -> None:
         "--listener",
         metavar="NAME://HOST:PORT",
         dest="listeners",
-        type=_listener,
+        type=argument_of(decode_listener),
         action="append",
         default=[],
         help="a listener of the first broker, instead of --listen; can be repeated (default: none)",
@@ -147,21 +153,21 @@ def _add_addresses(group: argparse._ArgumentGroup) -> None:
     add(
         "--advertise",
         metavar="HOST[:PORT]",
-        type=_advertised,
+        type=argument_of(decode_advertised),
         action=Once,
         help="address that clients get; the brokers after the first have the next ports (default: that of --listen)",
     )
     add(
         "--controller-listener",
         metavar="HOST:PORT",
-        type=_address,
+        type=argument_of(decode_listen),
         action=Once,
         help="the controller's own listener (default: none)",
     )
     add(
         "--control",
         metavar="HOST:PORT",
-        type=_address,
+        type=argument_of(decode_listen),
         action=Once,
         help="address of the control interface (default: none)",
     )
@@ -188,7 +194,7 @@ def _add_security(group: argparse._ArgumentGroup) -> None:
         "--user",
         metavar="NAME:PASSWORD",
         dest="users",
-        type=_user,
+        type=argument_of(decode_user),
         action="append",
         default=[],
         help="a user; can be repeated (default: none)",
@@ -294,41 +300,6 @@ def _refuse_repeated_keys(option: str, assignments: Sequence[str]) -> None:
     for key in keys:
         if key and keys.count(key) > 1:  # load_settings refuses an empty key
             raise UsageError(f"argument {option}: {key} is given twice")
-
-
-def _address(text: str) -> Address:
-    try:
-        return decode_listen(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _listener(text: str) -> NamedAddress:
-    try:
-        return decode_listener(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _user(text: str) -> tuple[str, str]:
-    try:
-        return decode_user(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _advertised(text: str) -> Address:
-    try:
-        return decode_advertised(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _cluster_id(text: str) -> str:
-    try:
-        return checked_cluster_id(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _broker_count(text: str) -> int:
