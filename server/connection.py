@@ -238,7 +238,9 @@ class Connection:
         """Handle no request for the throttle time of the latest one, as in Kafka. Its answer is sent at once."""
         self._note_held_bytes()
         await self._send_or_hand_over(nursery)
-        if not self._draining:
+        if self._draining:  # `drain` was called while the answer was sent: it ends the throttle time before it began
+            self._is_cut_off = True
+        else:
             await self._mute.last(self.client)
         self.active_at = trio.current_time()
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, lockstep_stream_pair, wait_all_tasks_blocked
 
+from klamm.controller.client import Client
 from klamm.controller.settings import Settings
 from klamm.protocol.api import Api
 from klamm.protocol.codec.frames import encode_frame
@@ -308,6 +309,27 @@ async def test_requests_behind_a_throttled_one_are_not_answered_any_more_when_th
         assert await peer.receive() is not None
         await running.server.drain()
         assert await peer.receive() is None
+
+
+async def test_nor_when_the_server_stops_while_the_throttled_answer_is_sent(autojump_clock: MockClock) -> None:
+    async with open_test_server() as running:
+        await with_topic(running)
+        await set_quotas(running, {"client-id": "peer"}, producer_byte_rate=1)
+        requests = [
+            encode_frame(encode_request(produce.API, PRODUCE_VERSION, 1, "peer", produce_request(1_000))),
+            encode_frame(encode_request(api_versions.API, 0, 2, "peer", api_versions.ApiVersionsRequest())),
+        ]
+        ours, theirs = lockstep_stream_pair()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(running.server.serve_stream, Client("broker", 1), theirs)
+            await ours.send_all(b"".join(requests))
+            await wait_all_tasks_blocked()
+            nursery.start_soon(running.server.drain)
+            await wait_all_tasks_blocked()
+            peer = Peer(ours)
+            assert await peer.receive() is not None
+            assert await peer.receive() is None
+            await peer.aclose()
 
 
 async def test_without_quotas_nothing_is_measured(autojump_clock: MockClock) -> None:
