@@ -31,6 +31,7 @@ from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Effect, Outcome
 from klamm.controller.settings import REPLICA_SELECTOR_CONFIG
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.data import fetch
 from klamm.protocol.messages.data.fetch import FetchRequest, FetchResponse
 from klamm.protocol.uuid import ZERO_UUID
 
@@ -71,7 +72,7 @@ def handle_fetch(
         else:
             effects.append(_Close(sessions, session.session_id))
     most_bytes = fetch_max_bytes(context.settings, context.requester.asked_broker_id)
-    quota = None if is_replica(request) else fetch_quota_of(brokers, image, context)
+    quota = None if is_replica(request) else fetch_quota_of(brokers, image, fetch.API, context)
     if quota is not None and quota.max_bytes is not None:
         most_bytes = min(most_bytes, quota.max_bytes)
     asked = Asked(context.requester, context.api_version, most_bytes, _preferred_rack(request, context))

@@ -1,4 +1,4 @@
-"""The quota of bytes that consumers fetch from a broker (Kafka: KafkaApis.handleFetchRequest).
+"""The quota of bytes that consumers fetch from a broker (Kafka: handleFetchRequest and processShareFetchResponse).
 
 The bytes count when the answer is complete. If they exceed the quota, the client gets an answer without topics and a
 throttle time, and the bytes count no longer, because it fetches them again.
@@ -6,16 +6,15 @@ throttle time, and the bytes count no longer, because it fetches them again.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.quotas.limits import CONSUMER_BYTE_RATE, Limit, find_limit, user_of
 from klamm.controller.quotas.usage import ClientRates
+from klamm.protocol.api import Api
 from klamm.protocol.fields import Message
-from klamm.protocol.messages.data import fetch
-from klamm.protocol.messages.data.fetch import FetchResponse
 
 _SIZE_BYTES: Final = 4
 """Kafka counts the size prefix of an answer."""
@@ -41,7 +40,7 @@ class FetchQuota:
         windows = self._rates.windows
         return int(self._limit.bound * (windows.count - 1) * windows.length_ms / 1000)
 
-    def throttle_ms(self, response: FetchResponse, now_ms: int) -> int:
+    def throttle_ms(self, response: Message, now_ms: int) -> int:
         """For how long the client is throttled instead of getting this response; 0: the client gets it."""
         throttle_ms, limit = self._request_throttle_ms, self._limit
         if limit is not None:
@@ -52,8 +51,10 @@ class FetchQuota:
         return throttle_ms
 
 
-def fetch_quota_of(brokers: SimulatedBrokers, image: MetadataImage, context: RequestContext) -> FetchQuota | None:
-    """The quotas that throttle a Fetch of the requester; None: there are none."""
+def fetch_quota_of(
+    brokers: SimulatedBrokers, image: MetadataImage, api: Api[Any, Any], context: RequestContext
+) -> FetchQuota | None:
+    """The quotas that throttle a Fetch or ShareFetch of the requester; None: there are none."""
     requester = context.requester
     user, broker = user_of(requester.principal), brokers.by_id.get(requester.asked_broker_id or 0)
     if not image.client_quotas or user is None or broker is None:
@@ -61,5 +62,5 @@ def fetch_quota_of(brokers: SimulatedBrokers, image: MetadataImage, context: Req
     limit = find_limit(image.client_quotas, CONSUMER_BYTE_RATE, user, requester.client_id or "")
     if limit is None and not context.throttle_time_ms:
         return None
-    body_bytes = partial(brokers.body_bytes, fetch.API, context.api_version)
+    body_bytes = partial(brokers.body_bytes, api, context.api_version)
     return FetchQuota(broker.rates, limit, context.throttle_time_ms, body_bytes)

@@ -12,8 +12,7 @@ from typing import Final, TypeAlias
 from klamm.controller.metadata.partition import LogKey
 from klamm.protocol.errors import ErrorCode
 
-INITIAL_EPOCH, FINAL_EPOCH = 0, -1
-_LAST_EPOCH: Final = 2**31 - 1
+INITIAL_EPOCH, FINAL_EPOCH, LAST_EPOCH = 0, -1, 2**31 - 1
 MAX_PARTITIONS: Final = 100_000
 """Partitions of all sessions on one broker. Kafka has no such limit. Sessions beyond it get
 SHARE_SESSION_LIMIT_REACHED."""
@@ -35,17 +34,19 @@ class ShareSession:
     """Of the next request."""
 
     def advance(self) -> None:
-        self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
+        self.epoch = 1 if self.epoch == LAST_EPOCH else self.epoch + 1
 
     def shows(self, place: LogKey, *, has_records: bool, has_error: bool) -> bool:
-        """Whether an answer shows what was found for a partition. Notes that it does."""
+        """Whether an answer shows what was found for a partition."""
+        return has_records or has_error or self.partitions.get(place, False)
+
+    def note(self, place: LogKey, *, has_records: bool, has_error: bool) -> None:
+        """An answer with what was found for a partition is sent."""
         if place not in self.partitions:
-            return has_records or has_error
-        is_new = self.partitions[place]
+            return
         self.partitions[place] = has_error
         if has_records:
             self.partitions[place] = self.partitions.pop(place)
-        return is_new or has_records or has_error
 
 
 class ShareSessions:

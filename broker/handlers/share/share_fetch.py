@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.handlers.delayed_fetch import MAX_WAIT_MS
+from klamm.broker.handlers.fetch_quota import fetch_quota_of
 from klamm.broker.handlers.hosted import end_points, find_partition
 from klamm.broker.handlers.share.acknowledgements import (
     Acknowledgements,
@@ -26,7 +27,7 @@ from klamm.broker.handlers.share.share_request import (
 )
 from klamm.broker.handlers.share.share_version import Begin, records_of_state_topic
 from klamm.broker.share_partitions.leaders import Around
-from klamm.broker.share_partitions.sessions import FINAL_EPOCH, INITIAL_EPOCH
+from klamm.broker.share_partitions.sessions import FINAL_EPOCH, INITIAL_EPOCH, LAST_EPOCH, ShareSession
 from klamm.broker.share_partitions.share_partition import Phase, SharePartition
 from klamm.broker.share_state.offset import SharePartitionKey
 from klamm.controller.configs import fetch_max_bytes
@@ -35,6 +36,7 @@ from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition import LogKey
 from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.messages.shares import share_fetch
 from klamm.protocol.messages.shares.share_fetch import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -76,7 +78,10 @@ class DelayedShareFetch:
         self._broker_id = -1 if requester.asked_broker_id is None else requester.asked_broker_id
         self._connection_id, self._listener_name = requester.connection_id, requester.listener_name
         self._context = context
+        self._quota = fetch_quota_of(brokers, image, share_fetch.API, context)
         max_bytes = min(request.max_bytes, fetch_max_bytes(context.settings, requester.asked_broker_id))
+        if self._quota is not None and self._quota.max_bytes is not None:
+            max_bytes = min(max_bytes, self._quota.max_bytes)
         self._limits = FetchLimits(
             self._member_id,
             min(request.min_bytes, max_bytes),
@@ -180,7 +185,7 @@ class DelayedShareFetch:
             latest_ms = now_ms + LONGEST_WAIT_MS if self._read is not None else self._deadline_ms
             self.retry_at_ms = max(now_ms + 1, min(latest_ms, latest_ms if due_ms is None else due_ms))
             return None
-        response = self._answer(image, self._read)
+        response = self._answer(image, self._read, now_ms)
         if self._request.share_session_epoch == FINAL_EPOCH:
             self._leaders.end_session(self._broker_id, self._group_id, self._member_id)
         return response
@@ -197,7 +202,32 @@ class DelayedShareFetch:
         times = [one for one in (due_ms, reading.retry_at_ms) if one is not None]
         return min(times, default=None)
 
-    def _answer(self, image: MetadataImage, read: dict[LogKey, PartitionData]) -> ShareFetchResponse:
+    def _answer(self, image: MetadataImage, read: dict[LogKey, PartitionData], now_ms: int) -> ShareFetchResponse:
+        leaders = self._add_errors(image, read)
+        session, is_current = self._session()
+        shown = self._shown(session, read) if is_current else {}
+        throttle_ms = 0
+        if self._quota is not None:
+            throttle_ms = self._quota.throttle_ms(ShareFetchResponse(responses=_by_topic(shown)), now_ms)
+        if throttle_ms:
+            # As in Kafka, what was acquired stays so until its lock expires, and the client gets it then.
+            shown = {}
+        elif session is not None and is_current:
+            for place, one in read.items():
+                session.note(place, has_records=bool(one.records), has_error=bool(one.error_code))
+        for place, error in self._given.results.items():
+            one = shown.setdefault(place, PartitionData(partition_index=place[1], records=b""))
+            one.acknowledge_error_code, one.acknowledge_error_message = error.code, error.message
+        return ShareFetchResponse(
+            throttle_time_ms=throttle_ms,
+            error_code=ErrorCode.NONE if is_current else ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+            acquisition_lock_timeout_ms=self._leaders.configs.of(image, self._group_id).lock_duration_ms,
+            responses=_by_topic(shown),
+            node_endpoints=end_points(image, leaders, self._listener_name, NodeEndpoint),
+        )
+
+    def _add_errors(self, image: MetadataImage, read: dict[LogKey, PartitionData]) -> list[int]:
+        """Add the partitions that could not be read. The leaders that the answer names."""
         leaders: list[int] = []
         for place, code in self._errors.items():
             one = read[place] = PartitionData(partition_index=place[1], error_code=code, records=b"")
@@ -205,36 +235,29 @@ class DelayedShareFetch:
             if leader is not None:
                 one.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
                 leaders.append(leader[0])
-        lock_ms = self._leaders.configs.of(image, self._group_id).lock_duration_ms
-        shown = self._shown(read)
-        if shown is None:
-            return ShareFetchResponse(
-                error_code=ErrorCode.INVALID_SHARE_SESSION_EPOCH, acquisition_lock_timeout_ms=lock_ms
-            )
-        for place, error in self._given.results.items():
-            one = shown.setdefault(place, PartitionData(partition_index=place[1], records=b""))
-            one.acknowledge_error_code, one.acknowledge_error_message = error.code, error.message
-        return ShareFetchResponse(
-            acquisition_lock_timeout_ms=lock_ms,
-            responses=[
-                ShareFetchableTopicResponse(topic_id=topic_id, partitions=list(partitions.values()))
-                for topic_id, partitions in by_topic(shown).items()
-            ],
-            node_endpoints=end_points(image, leaders, self._listener_name, NodeEndpoint),
-        )
+        return leaders
 
-    def _shown(self, read: dict[LogKey, PartitionData]) -> dict[LogKey, PartitionData] | None:
-        """What the session has not shown yet. None: the session has had another request meanwhile."""
+    def _session(self) -> tuple[ShareSession | None, bool]:
+        """The session whose partitions the answer need not repeat, and whether it has had no other request
+        meanwhile."""
         epoch = self._request.share_session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            return read
+            return None, True
         session = self._leaders.sessions(self._broker_id).find((self._group_id, self._member_id))
-        if session is None:
-            return read
-        if session.epoch != (1 if epoch == 2**31 - 1 else epoch + 1):
-            return None
+        return session, session is None or session.epoch == (1 if epoch == LAST_EPOCH else epoch + 1)
+
+    @staticmethod
+    def _shown(session: ShareSession | None, read: dict[LogKey, PartitionData]) -> dict[LogKey, PartitionData]:
+        """What the session has not shown yet."""
         return {
             place: one
             for place, one in read.items()
-            if session.shows(place, has_records=bool(one.records), has_error=bool(one.error_code))
+            if session is None or session.shows(place, has_records=bool(one.records), has_error=bool(one.error_code))
         }
+
+
+def _by_topic(shown: dict[LogKey, PartitionData]) -> list[ShareFetchableTopicResponse]:
+    return [
+        ShareFetchableTopicResponse(topic_id=topic_id, partitions=list(partitions.values()))
+        for topic_id, partitions in by_topic(shown).items()
+    ]
