@@ -49,7 +49,7 @@ GIVE_UP_SECONDS = 120.0
 JOIN, SYNC, BEAT, COMMIT, CONSUMER_BEAT = 5, 3, 3, 7, 0
 INITIALIZE, ADD, PRODUCE, END = 3, 3, 9, 3
 MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID = 79, 27, 25
-HEARTBEAT_SECONDS = 0.1
+HEARTBEAT_SECONDS = 1.0
 """How long members that have an assignment wait before they join again for the others."""
 
 

@@ -48,6 +48,9 @@ class Coordinators:
         self._states = states
         self._follows: dict[str, Follow] = {}
         self._shards: dict[tuple[str, int], Shard] = {}
+        self._broker_ids: frozenset[int] = frozenset()
+        """The brokers that have shards."""
+        self._loading: list[Shard] = []
         self._is_outdated = True
         """Whether leaders may have changed since the shards were last compared with the image."""
         self._removed_topics: list[str] = []
@@ -161,12 +164,15 @@ class Coordinators:
             shard.advance(image, now_ms)
 
     def _update(self, image: MetadataImage, now_ms: int) -> None:
-        if self._is_outdated or any(shard.broker_id in self._data.down for shard in self._shards.values()):
+        if self._is_outdated or not self._broker_ids.isdisjoint(self._data.down):
             self._is_outdated = False
             self._follow_leaders(image)
-        for shard in self._shards.values():
-            if not shard.is_loaded:
+            self._broker_ids = frozenset(shard.broker_id for shard in self._shards.values())
+            self._loading = [shard for shard in self._shards.values() if not shard.is_loaded]
+        if self._loading:
+            for shard in self._loading:
                 shard.load_step(image, now_ms)
+            self._loading = [shard for shard in self._loading if not shard.is_loaded]
         if self._removed_topics:
             names, self._removed_topics = self._removed_topics, []
             for shard in self._shards.values():
