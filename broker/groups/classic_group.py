@@ -15,7 +15,8 @@ The states and the transitions between them (Apache Kafka: ClassicGroupState):
 Only this module changes `state`. What a request does to the group is in `classic_protocol.py`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -276,13 +277,7 @@ class ClassicGroup:
     def select_protocol(self) -> str:
         """The protocol that most members prefer among those that all support."""
         candidates = frozenset(name for name, count in self._supported.items() if count == len(self.members))
-        votes: dict[str, int] = {}
-        for member in self.members.values():
-            name = member.vote(candidates)
-            votes[name] = votes.get(name, 0) + 1
-        most = max(votes.values())
-        # Kafka keeps the votes in a HashMap, and the last one of several maxima wins.
-        return [name for name in in_hash_order(votes) if votes[name] == most][-1]
+        return most_voted(member.vote(candidates) for member in self.members.values())
 
     def _find_subscribed_topics(self) -> frozenset[str] | None:
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
@@ -373,3 +368,10 @@ def subscribed_topics(metadata: bytes) -> Sequence[str] | None:
     except ProtocolError:
         return None
     return subscription.topics
+
+
+def most_voted(votes: Iterable[str]) -> str:
+    """The name with most votes. Kafka counts in a HashMap, and the last one of several maxima wins."""
+    counts = Counter(votes)
+    most = max(counts.values())
+    return [name for name in in_hash_order(counts) if counts[name] == most][-1]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from klamm.broker.groups.assignors import Assignment
+from klamm.broker.groups.classic_group import most_voted
 from klamm.broker.groups.consumer import records
 from klamm.broker.groups.consumer.group import ConsumerGroup
 from klamm.broker.groups.consumer.member import Member, at_epoch
@@ -22,7 +23,6 @@ from klamm.broker.groups.consumer_protocol import (
     encode_assignment,
     version_of,
 )
-from klamm.controller.config_definitions.hash_order import in_hash_order
 from klamm.protocol.error_codes import ErrorCode
 from klamm.protocol.errors import ApiError, ProtocolError
 from klamm.protocol.records.coordinator.consumer_groups import ClassicMemberMetadata, ClassicProtocol
@@ -211,10 +211,9 @@ def downgrade(
 def choose_protocol(protocols: Mapping[str, Sequence[ClassicProtocol]]) -> str:
     """Of the protocols that all members support, the one that most of them prefer to the others."""
     common = set.intersection(*({each.name for each in offered} for offered in protocols.values()))
-    votes = [next((each.name for each in offered if each.name in common), "") for offered in protocols.values()]
-    most = max(map(votes.count, votes))
-    # Kafka counts in a HashMap, and the last one of several maxima wins.
-    return [name for name in in_hash_order(votes) if votes.count(name) == most][-1]
+    return most_voted(
+        next((each.name for each in offered if each.name in common), "") for offered in protocols.values()
+    )
 
 
 def _as_classic(member: Member, group: ConsumerGroup, protocol: str, topics: Topics) -> MemberMetadata:
