@@ -341,13 +341,13 @@ def _refuse_unless_valid(name: str, value: str, origin: str) -> None:
 
 def _unknown(name: str) -> str:
     """The message that a name is no broker config, with the name that was perhaps meant."""
-    import difflib
+    from klamm.protocol.near_names import did_you_mean
 
     topic_config = topic_definitions().get(name)
     if topic_config and topic_config.synonyms:
         return f"{name} is a config of topics; what they inherit is {topic_config.synonyms[0].name}"
-    near = difflib.get_close_matches(name, [*broker_definitions(), *sorted(AUTHORIZERS_OWN_CONFIGS)], n=1)
-    return f"no broker config is called {_shown(name) or 'nothing'}" + (f"; did you mean {near[0]}?" if near else "")
+    known = (*broker_definitions(), *AUTHORIZERS_OWN_CONFIGS)
+    return f"no broker config is called {_shown(name) or 'nothing'}{did_you_mean(name, known)}"
 
 
 def _shown(text: str) -> str:

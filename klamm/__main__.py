@@ -49,7 +49,11 @@ def _run(given: Sequence[str]) -> int:
         from klamm.commands import KAFKA_VERSION
 
         return _print(f"klamm {__version__} (Apache Kafka {KAFKA_VERSION})\n")
-    return _refuse(f"klamm: there is no command {command!r}; klamm --help lists them")
+    from klamm.commands import COMMANDS
+    from klamm.protocol.near_names import did_you_mean
+
+    near = did_you_mean(command, ("--help", "--version", *(one.name for one in COMMANDS)))
+    return _refuse(f"klamm: there is no command {command!r} (klamm --help lists them){near}")
 
 
 def _print(text: str) -> int:

@@ -5,8 +5,7 @@ Numbers are validated before anything of their size is allocated. Whether a plac
 brokers, mixed racks) is decided by `klamm.assignment`.
 """
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -14,11 +13,14 @@ import numpy as np
 
 from klamm.assignment import Algorithm, ClusterView, PlacementSpec
 from klamm.assignment.cluster_view import MAX_BROKERS, NO_LIMIT
-from klamm.console.strict_json import LONGEST_SHOWN, InvalidJson, decode_object, described, shown
+from klamm.console.strict_json import InvalidJson, decode_object, described, shown
+from klamm.protocol.near_names import did_you_mean
 
 MAX_LINE_BYTES: Final = 64 << 20
 """A longer line is refused and not kept in memory; the largest valid view needs only a part of this size."""
 MAX_UNKNOWN_MEMBERS: Final = 100
+SIMILAR_MEMBERS: Final = 0.8
+"""How similar an unknown member is to a known one when it is refused as misspelt; others are ignored."""
 
 _INT32: Final = (-(2**31), 2**31 - 1)
 _INT64: Final = (-(2**63), 2**63 - 1)
@@ -82,18 +84,8 @@ def _refuse_misspelt(members: Mapping[str, Any], known: frozenset[str], recorded
     if len(unknown) > MAX_UNKNOWN_MEMBERS:
         raise InvalidRequest(f"{where}{len(unknown)} unknown members; at most {MAX_UNKNOWN_MEMBERS} are ignored")
     for name in sorted(unknown):
-        if (meant := _nearly(name, known)) is not None:
-            raise InvalidRequest(f"{where}unknown member {shown(name)}; is {meant} meant?")
-
-
-def _nearly(name: str, known: Iterable[str]) -> str | None:
-    if len(name) > LONGEST_SHOWN:
-        return None
-    from difflib import get_close_matches
-
-    plain = {re.sub(r"[^a-z]", "", known_name.lower()): known_name for known_name in sorted(known)}
-    matches = get_close_matches(re.sub(r"[^a-z]", "", name.lower()), plain, n=1, cutoff=0.8)
-    return plain[matches[0]] if matches else None
+        if near := did_you_mean(name, known, SIMILAR_MEMBERS):
+            raise InvalidRequest(f"{where}unknown member {shown(name)}{near}")
 
 
 def _decode_view(members: Mapping[str, Any]) -> ClusterView:

@@ -7,7 +7,7 @@ text is one clause for people.
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -138,8 +138,16 @@ def checked_options(given: Mapping[str, Any]) -> ClusterOptions:
 def checked_option(name: str, value: object) -> Any:
     """One option's value, None for the default. Raises ValueError, or TypeError for an unknown name."""
     if name not in _CHECKS:
-        raise TypeError(f"there is no option {shown(name)}; there are {', '.join(_CHECKS)}")
+        raise TypeError(no_option(name, _CHECKS))
     return None if value is None and name in _MAY_BE_NONE else _CHECKS[name](value)
+
+
+def no_option(name: str, known: Iterable[str]) -> str:
+    """The refusal of an unknown option, with the known ones."""
+    from klamm.protocol.near_names import did_you_mean
+
+    known = tuple(known)
+    return f"there is no option {shown(name)} (known: {', '.join(known)}){did_you_mean(name, known)}"
 
 
 def checked_number(what: str, number: object, lowest: int, highest: int) -> int:

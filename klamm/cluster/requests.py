@@ -2,11 +2,11 @@
 got. Used by `klamm.Cluster` and by the control interface.
 """
 
-import difflib
 from typing import Any, Final
 
 from klamm.console.shown import shown
 from klamm.protocol.messages.index import MODULES
+from klamm.protocol.near_names import did_you_mean
 from klamm.server.recent_requests import Which
 from klamm.server.server import Server
 
@@ -41,8 +41,7 @@ async def wait_for_requests(server: Server, which: Which, count: int, timeout_se
 def _refuse_unknown(server: Server, api: str | None) -> None:
     known = {_name_of(module) for module in MODULES.values()} | server.journal.apis
     if api is not None and api not in known:
-        near = difflib.get_close_matches(api, known, 1)
-        raise UnknownApi(f"Kafka has no API {shown(api)}" + (f"; {near[0]} is near" if near else ""))
+        raise UnknownApi(f"Kafka has no API {shown(api)}{did_you_mean(api, known)}")
 
 
 def _name_of(module: str) -> str:

@@ -5,7 +5,8 @@ A wrong command line raises `UsageError`, whose text is one line.
 
 import argparse
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -37,16 +38,54 @@ class HelpFormatter(argparse.HelpFormatter):
 
 class CommandParser(argparse.ArgumentParser):
     """An argument parser that raises instead of printing its usage and exiting. `example` is a command line that the
-    help ends with; options cannot be abbreviated."""
+    help ends with; options cannot be abbreviated. Misspelt options, commands and choices are refused with the nearest
+    one."""
 
     def __init__(self, *, example: str = "", **given: Any) -> None:
         if example:
             given["epilog"] = f"example:\n  {example}"
         super().__init__(**{"formatter_class": HelpFormatter, "allow_abbrev": False, **given})
         self.example = example
+        self._given: list[str] = []
 
     def error(self, message: str) -> NoReturn:
+        self._refuse_misspelt()
         raise UsageError(message)
+
+    def _refuse_misspelt(self) -> None:
+        """Refuse an unknown option that is near a known one: argparse complains of what follows from it, such as the
+        lack of a needed option, or a value that it takes for a command."""
+        words = self._given[: self._given.index("--")] if "--" in self._given else self._given
+        for option in (word.partition("=")[0] for word in words if word.startswith("--")):
+            known = self._option_string_actions
+            if option not in known and (near := _did_you_mean(option, known)):
+                raise UsageError(f"unrecognized arguments: {option}{near}")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As in argparse, but a parser leaves nothing to the one whose command it is: only it knows its options."""
+        self._given = sys.argv[1:] if args is None else list(args)
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self._refuse_unknown(unknown)
+        return found, unknown
+
+    def _refuse_unknown(self, unknown: Sequence[str]) -> NoReturn:
+        options = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+        clauses = (_did_you_mean(option, self._option_string_actions) for option in options)
+        raise UsageError(f"unrecognized arguments: {' '.join(unknown)}{next(filter(None, clauses), '')}")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            near = _did_you_mean(str(value), map(str, action.choices or ()))
+            raise argparse.ArgumentError(action, f"{error.message}{near}") from None
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    from klamm.protocol.near_names import did_you_mean
+
+    return did_you_mean(name, known)
 
 
 class Once(argparse.Action):

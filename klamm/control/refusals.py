@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from klamm.console.shown import shown
+from klamm.protocol.near_names import did_you_mean
 
 Checks = Mapping[str, Callable[[Any], object]]
 """The members that a body may have, each with a function that returns its value or raises ValueError with a clause."""
@@ -28,8 +29,8 @@ def decode_body(body: bytes, checks: Checks) -> dict[str, Any]:
     members = decode_object(body)
     for name, value in members.items():
         if name not in checks:
-            known = f"only {', '.join(checks)} can be given" if checks else "none can be given here"
-            raise Refused(400, f"there is no member {shown(name)}: {known}")
+            known = f"known: {', '.join(checks)}" if checks else "none can be given here"
+            raise Refused(400, f"there is no member {shown(name)} ({known}){did_you_mean(name, checks)}")
         try:
             checks[name](value)
         except ValueError as error:

@@ -14,6 +14,7 @@ from klamm.control.bodies import read_members
 from klamm.control.faults import DEFAULT_WAIT_MS, TIMEOUT, check_timeout
 from klamm.control.openapi import RouteGroup, View, answered, asked, operation
 from klamm.control.refusals import Checks, Refused
+from klamm.protocol.near_names import did_you_mean
 from klamm.server.recent_requests import Which
 from klamm.server.server import Server
 
@@ -65,7 +66,10 @@ def _queried(request: Request) -> dict[str, Any]:
     for written, text in request.query_params.multi_items():
         name = "after_seq" if written == "since" else written
         if name not in _WHICH:
-            raise Refused(400, f"there is no parameter {shown(written)}: only since, {', '.join(_WHICH)} can be given")
+            known = ("since", *_WHICH)
+            raise Refused(
+                400, f"there is no parameter {shown(written)} (known: {', '.join(known)}){did_you_mean(written, known)}"
+            )
         if name in given:
             raise Refused(400, f"{shown(written)} is given twice")
         given[name] = _number(text) if name in ("after_seq", "broker_id") else text

@@ -4,7 +4,6 @@ A step is an object with the name of a verb, which is a method of `klamm.Control
 misspelt or unbounded is refused before the first step runs.
 """
 
-import difflib
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any, Final
 
 from klamm.console.documents import read_document
 from klamm.console.shown import shown
+from klamm.protocol.near_names import did_you_mean
 
 VERBS: Final = (
     "add_broker", "add_fault", "advance", "clean_logs", "create_topic", "expire_session", "fence_broker", "grow_isr",
@@ -75,7 +75,9 @@ def find_scenario(name: str, client: type[object]) -> Scenario:
     if name in shipped:
         path = shipped[name]
     elif not path.suffix and not path.exists():
-        raise ValueError(f"there is no scenario {shown(name)}{_near(name, shipped)}; there are {', '.join(shipped)}")
+        raise ValueError(
+            f"there is no scenario {shown(name)} (known: {', '.join(shipped)}){did_you_mean(name, shipped)}"
+        )
     content = read_document(path, "scenario")
     try:
         return read_scenario(content, client, path.stem)
@@ -125,7 +127,7 @@ def _step(form: object, where: str, client: type[object], depth: int) -> Step:
         raise ValueError(f"{where}: one verb is expected, such as stop_broker, not {len(verbs)}")
     verb = str(verbs[0])
     if verb not in VERBS and verb not in OWN:
-        raise ValueError(f"{where}: there is no verb {shown(verb)}{_near(verb, (*VERBS, *OWN))}")
+        raise ValueError(f"{where}: there is no verb {shown(verb)}{did_you_mean(verb, (*VERBS, *OWN))}")
     known, required, is_open = _signature(verb, client)
     given = form[verb]
     if given is None:
@@ -184,9 +186,4 @@ def _count(step: Step) -> int:
 def _refuse_unknown(what: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
     for name in given:
         if name not in known:
-            raise ValueError(f"{what} {shown(name)}{_near(str(name), known)}")
-
-
-def _near(name: str, known: Sequence[str] | Mapping[str, object]) -> str:
-    found = difflib.get_close_matches(name, known, 1)
-    return f"; did you mean {found[0]!r}?" if found else ""
+            raise ValueError(f"{what} {shown(name)}{did_you_mean(str(name), known)}")

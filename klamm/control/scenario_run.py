@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from klamm.control.fault_verbs import Fault
 from klamm.control.scenario_file import EACH_BROKER, PAUSE, REPEAT, Scenario, Step
+from klamm.protocol.near_names import did_you_mean
 from klamm.protocol.printable import printable
 
 _WHOLE: Final = re.compile(r"\$\{(\w+)\}")
@@ -70,7 +71,8 @@ class Run:
         unknown = [name for name in parameters if name not in scenario.parameters]
         if unknown:
             known = ", ".join(scenario.parameters) or "none"
-            raise ValueError(f"scenario {scenario.name} has no parameter {unknown[0]!r}; there are {known}")
+            near = did_you_mean(unknown[0], scenario.parameters)
+            raise ValueError(f"scenario {scenario.name} has no parameter {unknown[0]!r} (known: {known}){near}")
         self._scenario = scenario
         self._client = client
         self._values = {**scenario.parameters, **parameters}
@@ -165,7 +167,7 @@ class Run:
 
     def _value(self, name: str) -> Any:
         if name not in self._values:
-            raise ValueError(f"there is no parameter {name!r}")
+            raise ValueError(f"there is no parameter {name!r}{did_you_mean(name, self._values)}")
         return self._values[name]
 
     def _note(self, began: float, step: str, outcome: Literal["done", "refused", "failed"], result: str) -> None:

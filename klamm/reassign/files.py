@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from klamm.admin.partition_types import TopicPartition
 from klamm.console.strict_json import InvalidJson, decode_object, refuse, shown
+from klamm.protocol.near_names import did_you_mean
 
 VERSION: Final = 1
 MAX_FILE_BYTES: Final = 64 << 20
@@ -140,7 +141,8 @@ def _members(found: Any, where: str, known: set[str]) -> dict[str, Any]:
     for name in found:
         if name not in known:
             at = f"{where}: " if where else ""
-            raise InvalidJson(f"{at}unknown member {shown(name)}; there are {', '.join(sorted(known))}")
+            listed = ", ".join(sorted(known))
+            raise InvalidJson(f"{at}unknown member {shown(name)} (known: {listed}){did_you_mean(name, known)}")
     return found
 
 

@@ -7,7 +7,7 @@ single ones. This module does not import pytest; the plugin imports it when a te
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from klamm.cluster.options import OPTION_NAMES
+from klamm.cluster.options import OPTION_NAMES, no_option
 from klamm.cluster.words import Words, broker_config_words, config_words, option_of, words_of
 from klamm.console.shown import shown
 
@@ -26,7 +26,7 @@ def words_from_marker(positional: Sequence[object], options: Mapping[str, object
         elif name in OPTION_NAMES:
             words |= words_of({name: value})
         else:
-            raise ValueError(f"there is no option {shown(name)}; there are {', '.join((*OPTION_NAMES, _ARGUMENTS))}")
+            raise ValueError(no_option(name, (*OPTION_NAMES, _ARGUMENTS)))
     return _without_rivals(words)
 
 

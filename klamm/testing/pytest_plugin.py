@@ -68,7 +68,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker."""
+    """Register the marker; refuse ini options that begin as the plugin's do and are nobody's."""
+    _refuse_unknown_ini_options(config)
     config.addinivalue_line(
         "markers",
         f"{MARKER}(brokers=3, racks=(), listeners=(), configs=..., arguments=(), …): options of klamm.Cluster for the "
@@ -76,6 +77,20 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.stash[_RUNNING] = []
     config.stash[_SHOWN] = {}
+
+
+def _refuse_unknown_ini_options(config: pytest.Config) -> None:
+    # From pytest 9.1 on, the public name causes a warning when it is read.
+    from_file = getattr(config, "_inicfg", None) or config.inicfg
+    given = [*from_file, *(text.partition("=")[0] for text in config.getoption("override_ini") or ())]
+    for name in sorted(one for one in given if one.startswith("klamm_") and one[6:] not in _INI):
+        try:
+            config.getini(name)  # another plugin may have it
+        except ValueError:
+            from klamm.protocol.near_names import did_you_mean
+
+            near = did_you_mean(name[6:], _INI, prefix="klamm_")
+            raise pytest.UsageError(f"there is no ini option {name!r}{near}") from None
 
 
 @pytest.hookimpl(tryfirst=True)

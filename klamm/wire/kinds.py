@@ -15,6 +15,7 @@ from klamm.protocol.codec.varints import encode_uvarint
 from klamm.protocol.fields import cached
 from klamm.protocol.messages.headers import REQUEST_HEADER, RESPONSE_HEADER, RequestHeader
 from klamm.protocol.messages.index import MODULES
+from klamm.protocol.near_names import did_you_mean
 from klamm.protocol.raw_records import decode_metadata_value
 from klamm.protocol.record_batch import FRAME_VERSION
 from klamm.protocol.record_versions import load_control_type, load_record_type
@@ -131,7 +132,7 @@ def kind_of(line: Line) -> Kind:
         name = line.get("message")
         blob = _blobs().get(name) if isinstance(name, str) else None
         if blob is None:
-            raise ProtocolError(f"there is no message {name!r}", path="message")
+            raise ProtocolError(f"there is no message {name!r}{did_you_mean(str(name), _blobs())}", path="message")
         return _Blob(blob, _version(line, blob))
     raise ProtocolError(f"{kind!r}: request, response, record, control or data is expected", path="kind")
 
@@ -141,7 +142,7 @@ def _find_api(line: Line) -> Api[Message, Message]:
     if key is None and (name := line.get("api")) is not None:
         key = api_keys().get(name) if isinstance(name, str) else None
         if key is None:
-            raise ProtocolError(f"there is no API {name!r}", path="api")
+            raise ProtocolError(f"there is no API {name!r}{did_you_mean(str(name), api_keys())}", path="api")
     api = load_api(key) if type(key) is int and key in MODULES else None
     if api is None:
         raise ProtocolError(f"no API has key {key!r}", path="key")
@@ -154,10 +155,10 @@ def _find(line: Line, member: str, index: Mapping[int, Any], load: Any) -> Recor
     """A record type by its key, or by the name in `member`."""
     key, name = line.get("key"), line.get(member)
     if key is None and name is not None:
-        found = [record_type for record_type in map(load, index) if record_type.name == name]
-        if not found:
-            raise ProtocolError(f"there is no {member} {name!r}", path=member)
-        return found[0]  # type: ignore[no-any-return]
+        by_name = {record_type.name: record_type for record_type in map(load, index)}
+        if not isinstance(name, str) or name not in by_name:
+            raise ProtocolError(f"there is no {member} {name!r}{did_you_mean(str(name), by_name)}", path=member)
+        return by_name[name]  # type: ignore[no-any-return]
     record_type: RecordType[Message] | None = load(key) if type(key) is int else None
     if record_type is None:
         raise ProtocolError(f"no {member} has key {key!r}", path="key")

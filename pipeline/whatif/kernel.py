@@ -27,6 +27,7 @@ from klamm.assignment import (
 )
 from klamm.pipeline.errors import PipelineError
 from klamm.pipeline.whatif.shapes import Shape
+from klamm.protocol.near_names import did_you_mean
 
 _DIGEST_BYTES: Final = 8
 _WEIGHT_BITS: Final = 24
@@ -176,7 +177,9 @@ def check_policies(policies: Sequence[str]) -> None:
         raise PipelineError(f"no policy is named: there are {', '.join(POLICIES)}")
     for policy in policies:
         if policy not in POLICIES:
-            raise PipelineError(f"there is no policy {policy!r}: there are {', '.join(POLICIES)}")
+            raise PipelineError(
+                f"there is no policy {policy!r} (known: {', '.join(POLICIES)}){did_you_mean(policy, POLICIES)}"
+            )
         if policies.count(policy) > 1:
             raise PipelineError(f"policy {policy!r} is named twice")
 

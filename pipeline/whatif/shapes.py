@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from klamm.pipeline.errors import PipelineError
+from klamm.protocol.near_names import did_you_mean
 
 MAX_SHAPES: Final = 1_000_000
 MAX_REPLICAS: Final = 10_000_000
@@ -78,7 +79,9 @@ def decode_shape(given: Any, number: int) -> Shape:
         raise PipelineError(f"line {number} of the shapes is no JSON object")
     unknown = given.keys() - set(Shape._fields)
     if unknown:
-        raise PipelineError(f"line {number} of the shapes has an unknown member {min(unknown)[:40]!r}")
+        name = min(unknown)
+        near = did_you_mean(name, Shape._fields)
+        raise PipelineError(f"line {number} of the shapes has an unknown member {name[:40]!r}{near}")
     values = {"shape_id": number, "racks": 0, "fenced": 0, "held": 0, **given}
     for name, (least, most) in _BOUNDS.items():
         _check(number, name, values.get(name), least, most)

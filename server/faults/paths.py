@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from klamm.protocol.codec.json_form import json_name
 from klamm.protocol.fields import Array, Message, WireField, cached, wire_fields
+from klamm.protocol.near_names import did_you_mean
 from klamm.protocol.uuid import Uuid
-from klamm.server.faults.near import near
 
 MAX_PATH_CHARACTERS: Final = 256
 _PART: Final = re.compile(r"([A-Za-z][A-Za-z0-9]*)((?:\[(?:\*|[0-9]{1,6})\])?)")
@@ -40,7 +40,7 @@ def decode_path(text: str, message_class: type[Message]) -> JsonPath:
             raise ValueError(f"path {text!r}: there is nothing below {parts[-1][0]!r}")
         names = _by_json_name(kind)
         if name not in names:
-            raise ValueError(f"path {text!r}: {kind.__name__} has no field {name!r}{near(name, names)}")
+            raise ValueError(f"path {text!r}: {kind.__name__} has no field {name!r}{did_you_mean(name, names)}")
         wire = names[name]
         kind = wire.type
         if isinstance(kind, Array):

@@ -12,7 +12,7 @@ from klamm.protocol.api import Api
 from klamm.protocol.codec.json_form import message_from_json
 from klamm.protocol.errors import ErrorCode, ProtocolError
 from klamm.protocol.fields import Array, Message
-from klamm.server.faults.near import near
+from klamm.protocol.near_names import did_you_mean
 from klamm.server.faults.paths import JsonPath, decode_path, leaf_type
 from klamm.server.faults.rule import ANSWER_FAULTS, STALE_APIS, Delay, FaultRule, Pattern
 from klamm.server.faults.shapes import Shape, in_version, shape_of
@@ -45,7 +45,7 @@ def read_rule(form: object) -> FaultRule:
         raise ValueError(f"rule {_short(form)}: an object is expected")
     for name in form:
         if name not in MEMBERS:
-            raise ValueError(f"a rule has no member {_short(name)}{near(str(name), MEMBERS)}")
+            raise ValueError(f"a rule has no member {_short(name)}{did_you_mean(str(name), MEMBERS)}")
     given = {name: value for name, value in form.items() if value is not None}
     apis = _apis(given)
     values: dict[str, Any] = {
@@ -130,7 +130,7 @@ def _apis(given: Mapping[str, Any]) -> tuple[Api[Any, Any], ...]:
         if name in OF_AUTHENTICATION:
             raise ValueError(f"api {_short(name)}: fault rules do not apply to authentication")
         if name not in _BY_NAME:
-            raise ValueError(f"api {_short(name)} is not served here{near(str(name), _BY_NAME)}")
+            raise ValueError(f"api {_short(name)} is not served here{did_you_mean(str(name), _BY_NAME)}")
     if not names and given.get("stale_metadata"):
         names = sorted(STALE_APIS)
     if not names and given.get("answer") == "flipped_batch":
@@ -251,13 +251,15 @@ def _error(name: object) -> ErrorCode | None:
     if name is None:
         return None
     if not isinstance(name, str) or name not in _ERRORS:
-        raise ValueError(f"error {_short(name)} is none of Kafka's{near(str(name), _ERRORS)}")
+        raise ValueError(f"error {_short(name)} is none of Kafka's{did_you_mean(str(name), _ERRORS)}")
     return _ERRORS[name]
 
 
 def _answer(name: object) -> Any:
     if name is not None and name not in ANSWER_FAULTS:
-        raise ValueError(f"answer {_short(name)}: {_list(ANSWER_FAULTS)} are possible{near(str(name), ANSWER_FAULTS)}")
+        raise ValueError(
+            f"answer {_short(name)}: {_list(ANSWER_FAULTS)} are possible{did_you_mean(str(name), ANSWER_FAULTS)}"
+        )
     return name
 
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from klamm.broker.dispatch import APIS
 from klamm.controller.generators import new_generator
+from klamm.protocol.near_names import did_you_mean
 from klamm.protocol.uuid import Uuid
 from klamm.server.faults.counting import Hit, RuleState
-from klamm.server.faults.near import near
 from klamm.server.faults.rule import Asked, FaultRule
 from klamm.server.faults.shapes import shape_of
 from klamm.server.faults.struck import LONGEST_DELAY_MS, Struck
@@ -91,7 +91,7 @@ class FaultRules:
         """The rule with this id. Raises NoSuchRule."""
         state = self._states.get(rule_id)
         if state is None:
-            raise NoSuchRule(f"there is no rule {rule_id[:40]!r}{near(rule_id[:40], self._states)}")
+            raise NoSuchRule(f"there is no rule {rule_id[:40]!r}{did_you_mean(rule_id[:40], self._states)}")
         return state
 
     def remove(self, rule_id: str) -> RuleState:

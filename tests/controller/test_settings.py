@@ -217,7 +217,7 @@ def test_who_a_broker_is_cannot_be_configured_unless_it_is_the_controller_too(tm
         ("", "--set: the key is missing, key=value is expected"),
         (
             "num.partition=3",
-            "--set num.partition: no broker config is called num.partition; did you mean num.partitions?",
+            "--set num.partition: no broker config is called num.partition; did you mean 'num.partitions'?",
         ),
         (
             "retention.ms=3",
@@ -341,7 +341,7 @@ AUTHORIZER = f"authorizer.class.name={STANDARD_AUTHORIZER}"
             ["allow.everyone.if.no.acl.found="],
             "^--set allow.everyone.if.no.acl.found: must be true or false, not nothing$",
         ),
-        (["super.user=User:a"], "did you mean super.users"),
+        (["super.user=User:a"], "did you mean 'super.users'"),
     ],
 )
 def test_an_authorizer_that_there_is_not_keeps_the_cluster_from_starting(options: list[str], said: str) -> None:

@@ -178,3 +178,29 @@ def test_warnings_have_colours_unless_they_are_not_wanted(
 
 def test_each_command_has_a_parser() -> None:
     assert all(":" in parser for parser in PARSERS.values())
+
+
+@pytest.mark.parametrize(("line", "said"), [
+    ("sevre", "klamm: there is no command 'sevre' (klamm --help lists them); did you mean 'serve'?"),
+    ("help pipelin", "klamm: there is no command 'pipelin' (klamm --help lists them); did you mean 'pipeline'?"),
+    ("--versoin", "klamm: there is no command '--versoin' (klamm --help lists them); did you mean '--version'?"),
+    ("qqq", "klamm: there is no command 'qqq' (klamm --help lists them)"),
+    ("serve --broker=3", "klamm serve: unrecognized arguments: --broker=3; did you mean '--brokers'?"),
+    ("serve --zzz 3 --listn 1", "klamm serve: unrecognized arguments: --zzz 3 --listn 1; did you mean '--listen'?"),
+    ("serve --zzz", "klamm serve: unrecognized arguments: --zzz"),
+    ("control --url u stop 2 --crsh", "klamm control: unrecognized arguments: --crsh; did you mean '--crash'?"),
+    # What argparse complains of follows from the misspelt option.
+    ("control --tokn f brokers", "klamm control: unrecognized arguments: --tokn; did you mean '--token-file'?"),
+    ("broker-properties --idd 1", "klamm broker-properties: unrecognized arguments: --idd; did you mean '--id'?"),
+    ("broker-properties -- --idd",
+        "klamm broker-properties: the following arguments are required: --id, --cluster-id, --log-dir"),
+    ("scenario rnu x", ("klamm scenario: argument COMMAND: invalid choice: 'rnu' (choose from 'run', 'list'); "
+        "did you mean 'run'?")),
+    ("completion bsh", ("klamm completion: argument shell: invalid choice: 'bsh' (choose from 'bash', 'zsh'); "
+        "did you mean 'bash'?")),
+])  # fmt: skip
+def test_what_is_misspelt_is_refused_with_the_nearest(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(line.split())
+    stderr = capsys.readouterr().err
+    # Versions of Python show the choices with or without quotes.
+    assert (code, re.sub(r"\(choose from .*\)", "", stderr)) == (2, re.sub(r"\(choose from .*\)", "", said) + "\n")

@@ -219,9 +219,9 @@ def test_the_seed_is_java_s_and_0_without_one() -> None:
     (asked(calls=[1]), "calls[0] is 1; an object with numPartitions and numReplicas is expected"),
     (asked(calls=[{"spec": 1}]), "calls[0] is 1; an object"),
     (asked(calls=[{"numReplicas": 1}]), "calls[0].numPartitions is missing"),
-    (asked(calls=[{"numPartition": 1}]), 'calls[0]: unknown member "numPartition"; is numPartitions meant?'),
-    (asked(maxBrokerPartition=3), 'unknown member "maxBrokerPartition"; is maxBrokerPartitions meant?'),
-    (asked(max_broker_partitions=3), 'unknown member "max_broker_partitions"; is maxBrokerPartitions meant?'),
+    (asked(calls=[{"numPartition": 1}]), 'calls[0]: unknown member "numPartition"; did you mean \'numPartitions\'?'),
+    (asked(maxBrokerPartition=3), 'unknown member "maxBrokerPartition"; did you mean \'maxBrokerPartitions\'?'),
+    (asked(max_broker_partitions=3), 'unknown member "max_broker_partitions"; did you mean \'maxBrokerPartitions\'?'),
     (asked(**{f"x{number}": 1 for number in range(101)}), "101 unknown members; at most 100 are ignored"),
 ])  # fmt: skip
 def test_a_wrong_member_is_named_with_what_it_should_be(line: object, said: str) -> None:

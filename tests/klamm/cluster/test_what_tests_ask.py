@@ -137,7 +137,7 @@ def test_a_topic_is_created_by_the_rules_of_the_cluster(server: klamm.ServerProc
     ("/topics/t/records", {"partition": -1}, "partition -1: "),
     ("/topics/t/records", {"from_offset": "0"}, "from_offset '0': "),
     ("/requests", {"api": 0}, "api 0: Kafka's name of an API is expected"),
-    ("/requests", {"api": "Produces"}, "Kafka has no API 'Produces'; Produce is near"),
+    ("/requests", {"api": "Produces"}, "Kafka has no API 'Produces'; did you mean 'Produce'?"),
     ("/requests", {"after_seq": True}, "after_seq True: "),
 ])  # fmt: skip
 def test_what_is_asked_wrongly_is_named(

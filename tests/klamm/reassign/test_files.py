@@ -71,13 +71,15 @@ def test_what_is_printed_can_be_read_again(tmp_path: Path) -> None:
     ({"version": 2, "partitions": [ONE]}, "version is 2; 1 is expected"),
     ({"version": "1", "partitions": [ONE]}, 'version is "1"; 1 is expected'),
     ({"version": True, "partitions": [ONE]}, "version is true; 1 is expected"),
-    ({"version": 1, "partition": [ONE]}, 'unknown member "partition"; there are partitions, version'),
+    ({"version": 1, "partition": [ONE]},
+        ('unknown member "partition" (known: partitions, version)' "; did you mean 'partitions'?")),
     ({"version": 1, "partitions": []}, "partitions is an empty list; there is nothing to do"),
     ({"version": 1, "partitions": ONE}, "partitions is an object of 3; a list is expected"),
     ({"partitions": [1]}, "partitions[0] is 1; a JSON object is expected"),
     ({"partitions": [ONE, ONE]}, "partition orders-0 is given twice"),
     ({"partitions": [ONE | {"replica": 1}]},
-        'partitions[0]: unknown member "replica"; there are log_dirs, partition, replicas, topic'),
+        ('partitions[0]: unknown member "replica" (known: log_dirs, partition, replicas, topic)'
+        "; did you mean 'replicas'?")),
     ({"partitions": [{"topic": "a", "partition": 0}]},
         "partitions[0].replicas is missing; a list of broker ids is expected"),
     ({"partitions": [ONE | {"replicas": []}]},
@@ -106,7 +108,7 @@ def test_what_is_wrong_with_a_file_is_said(content: Any, said: str, tmp_path: Pa
     ({"version": 1, "topics": []}, "topics is an empty list; there is nothing to do"),
     ({"version": 1, "topics": [{"topic": "a"}, {"topic": "a"}]}, "topic a is given twice"),
     ({"version": 1, "topics": ["a"]}, 'topics[0] is "a"; a JSON object is expected'),
-    ({"version": 1, "partitions": [ONE]}, 'unknown member "partitions"; there are topics, version'),
+    ({"version": 1, "partitions": [ONE]}, 'unknown member "partitions" (known: topics, version)'),
     ({"version": 3, "topics": [{"topic": "a"}]}, "version is 3; 1 is expected"),
 ])  # fmt: skip
 def test_what_is_wrong_with_a_file_of_topics_is_said(content: Any, said: str, tmp_path: Path) -> None:
