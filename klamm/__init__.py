@@ -11,7 +11,14 @@ __version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from klamm.admin.client import AdminClient
-    from klamm.admin.errors import AdminError, ClusterUnreachable, NotSupportedByBroker, RequestFailed
+    from klamm.admin.client_configs import InvalidClientProperties
+    from klamm.admin.errors import (
+        AdminError,
+        AuthenticationFailed,
+        ClusterUnreachable,
+        NotSupportedByBroker,
+        RequestFailed,
+    )
     from klamm.admin.partition_types import (
         ElectionType,
         LogDir,
@@ -65,7 +72,14 @@ if TYPE_CHECKING:
 _MODULES = {
     "klamm.controller.topic_policy": ("RequestedTopic",),
     "klamm.admin.client": ("AdminClient",),
-    "klamm.admin.errors": ("AdminError", "ClusterUnreachable", "NotSupportedByBroker", "RequestFailed"),
+    "klamm.admin.client_configs": ("InvalidClientProperties",),
+    "klamm.admin.errors": (
+        "AdminError",
+        "AuthenticationFailed",
+        "ClusterUnreachable",
+        "NotSupportedByBroker",
+        "RequestFailed",
+    ),
     "klamm.admin.partition_types": (
         "ElectionType",
         "LogDir",
@@ -121,6 +135,7 @@ __all__ = [
     "AdminClient",
     "AdminError",
     "ApiError",
+    "AuthenticationFailed",
     "Broker",
     "Cluster",
     "ClusterDescription",
@@ -143,6 +158,7 @@ __all__ = [
     "ElectionType",
     "ErrorCode",
     "Fault",
+    "InvalidClientProperties",
     "LogDir",
     "LogDirReplica",
     "LoggedRequest",

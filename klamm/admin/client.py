@@ -50,14 +50,23 @@ class AdminClient(PartitionRequests):
     Args:
         bootstrap_servers: `HOST:PORT,HOST:PORT`; they are tried in this order, then brokers in the metadata. IPv6 hosts
             need brackets.
-        client_id: the client id in the header of each request.
-        request_timeout_seconds: how long one call may take, connecting included. For another limit put the call
+        client_id: the client id in the header of each request (`klamm-admin`).
+        request_timeout_seconds: how long one call may take, connecting included (60 s). For another limit put the call
             under a trio cancel scope: the client can be used after a cancelled call.
+        properties: the settings of Kafka's clients by name, or a file with them, such as `client.properties`:
+            security.protocol, ssl.…, sasl.…, client.id, default.api.timeout.ms. A warning names those without effect.
+        security_protocol, mechanism, user, password, ca_file, certificate_file: the usual ones of these, as keywords,
+            which override `properties`. `client_config("klamm")` of a cluster returns them.
         max_frame_bytes: a longer answer ends the connection. 100 MiB hold the metadata of two million partitions.
+
+    Raises (the class itself):
+        InvalidClientProperties: settings that cannot be used.
 
     Raises (every method):
         TypeError: an argument is of another type than it should be, such as one name where a list of names belongs.
         ClusterUnreachable: no answer. Whether a change was made is then unknown.
+        AuthenticationFailed: the broker refused the client's password, token or certificate, or the client the
+            certificate of the broker.
         NotSupportedByBroker: no version that the broker supports can express the request.
         RequestFailed: the request as a whole was refused. If only some items are refused,
             nothing is raised: the `error` of their results is set.

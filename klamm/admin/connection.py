@@ -1,41 +1,44 @@
-"""One connection to one broker: requests are sent at once, and answers are matched by correlation id.
+"""One connection to one broker: requests are sent at once, and answers are matched by correlation id. If the client
+has a login, a connection begins with it.
 
 Several tasks may have requests in flight at once (pipelining). There is no reader task: a task that waits for an answer
 reads, stores the answers of other tasks for them, and drops answers that no task waits for. So a cancelled wait does no
 harm, but a cancelled write leaves half a frame behind and ends the connection.
 """
 
-import os
+from math import inf
 from typing import TypeVar
 
 import trio
 
 from klamm import __version__
 from klamm.admin.errors import NotSupportedByBroker, decode_error
+from klamm.admin.security import NO_SECURITY, ClientSecurity, Login, LoginFailed
+from klamm.admin.streams import AccessRefused, ConnectionLost, Stream, broken, is_readable, open_stream
 from klamm.protocol.api import Api
 from klamm.protocol.codec.frames import FrameBuffer
 from klamm.protocol.codec.requests import decode_response, encode_request
 from klamm.protocol.errors import ErrorCode, ProtocolError
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.cluster import api_versions
+from klamm.protocol.messages.security import sasl_authenticate, sasl_handshake
 from klamm.server.addresses import Address
 
 RECEIVE_BYTES = 64 * 1024
 LAST_CORRELATION_ID = 2**31 - 1
 CLIENT_SOFTWARE_NAME = "klamm"
+USED_SHARE_OF_SESSION = 0.85
+"""A broker may end the session of a login. After this share of it, requests take a new connection, as Kafka's clients
+authenticate again after 85 to 95 % of it."""
 
 _Request = TypeVar("_Request", bound=Message)
 _Response = TypeVar("_Response", bound=Message)
 
 
-class ConnectionLost(Exception):
-    """The connection cannot be used any more; the text is the reason."""
-
-
 class Connection:
     """An open connection that knows which versions its broker serves. Made by `open_connection`."""
 
-    def __init__(self, stream: trio.SocketStream, address: Address, client_id: str, max_frame_bytes: int) -> None:
+    def __init__(self, stream: Stream, address: Address, client_id: str, max_frame_bytes: int) -> None:
         self.address = address
         self._stream = stream
         self._client_id = client_id
@@ -48,12 +51,15 @@ class Connection:
         self._awaited: set[int] = set()
         self._arrived: dict[int, bytes] = {}
         self._lost: str | None = None
+        self._use_until: float = inf
 
     @property
     def usable(self) -> bool:
         """False once the connection is known to be lost, also if the broker closed it while no request was in
-        flight."""
-        return self._lost is None and not (self._idle and self._stream.socket.is_readable())
+        flight, and when the session of its login is about to end."""
+        if self._lost is not None or trio.current_time() >= self._use_until:
+            return False
+        return not (self._idle and is_readable(self._stream))
 
     @property
     def _idle(self) -> bool:
@@ -98,6 +104,36 @@ class Connection:
             raise await self._end(f"answered ApiVersions v{version} with {error.code.name}")
         self._served = served
 
+    async def log_in(self, login: Login) -> None:
+        """Authenticate by SASL, before any other request than ApiVersions. Raises ConnectionLost, and AccessRefused if
+        broker or client refuse."""
+        shake, authenticate = sasl_handshake.API, sasl_authenticate.API
+        hand = await self.exchange(shake, self.version_of(shake), shake.request(mechanism=login.mechanism))
+        if (error := decode_error(hand.error_code)) is not None:
+            enabled = f" (enabled: {', '.join(hand.mechanisms)})" if hand.mechanisms else ""
+            raise await self._refuse(f"{login.mechanism} is refused with {error.code.name}{enabled}")
+        began = trio.current_time()
+        version, lifetime_ms = self.version_of(authenticate), 0
+        steps = login.begin()
+        try:
+            token = next(steps)
+            while True:
+                answer = await self.exchange(authenticate, version, authenticate.request(auth_bytes=token))
+                if (error := decode_error(answer.error_code)) is not None:
+                    said = answer.error_message or error.code.name
+                    raise await self._refuse(f"{login.mechanism} is refused: {said}")
+                lifetime_ms = answer.session_lifetime_ms
+                token = steps.send(answer.auth_bytes)
+        except LoginFailed as error:
+            raise await self._refuse(str(error)) from None
+        except StopIteration:
+            if lifetime_ms > 0:
+                self._use_until = began + USED_SHARE_OF_SESSION * lifetime_ms / 1000
+
+    async def _refuse(self, reason: str) -> AccessRefused:
+        await self._end(f"{self.address}: {reason}")
+        return AccessRefused(f"{self.address}: {reason}")
+
     async def exchange(self, api: Api[_Request, _Response], version: int, body: _Request) -> _Response:
         """Send a request and wait for its answer.
 
@@ -130,7 +166,7 @@ class Connection:
             try:
                 await self._stream.send_all(len(frame).to_bytes(4, "big") + frame)
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-                raise await self._end(f"{self.address} closed the connection") from error
+                raise await self._break(error) from error
             except BaseException:
                 await self._end("a request was cancelled while it was being sent")
                 raise
@@ -145,9 +181,9 @@ class Connection:
                 chunk = await self._stream.receive_some(RECEIVE_BYTES)
                 if not chunk:
                     raise await self._end(f"{self.address} closed the connection")
-                self._frames.feed(chunk)
+                self._frames.feed(bytes(chunk))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            raise await self._end(f"{self.address} closed the connection") from error
+            raise await self._break(error) from error
         except ProtocolError as error:
             raise await self._end(f"{self.address} does not speak Kafka's protocol: {error}") from error
         # Kafka answers in the order of the requests, so only one id can come next.
@@ -166,6 +202,12 @@ class Connection:
             raise await self._end(reason) from error
         return answer
 
+    async def _break(self, error: BaseException) -> ConnectionLost:
+        """As `_end`, for a stream that raised this exception."""
+        lost = broken(self.address, error)
+        ended = await self._end(str(lost))
+        return lost if str(ended) == str(lost) else ended
+
     async def _end(self, reason: str) -> ConnectionLost:
         """Close the connection, store the first reason, and return the exception to raise."""
         self._lost = self._lost or reason
@@ -173,20 +215,23 @@ class Connection:
         return ConnectionLost(self._lost)
 
 
-async def open_connection(address: Address, client_id: str, max_frame_bytes: int) -> Connection:
-    """Connect and get the versions; raises `ConnectionLost` if that fails for any reason."""
-    try:
-        stream = await trio.open_tcp_stream(address.host, address.port)
-    except OSError as error:
-        raise ConnectionLost(f"cannot connect to {address}: {_reason(error)}") from error
-    return await negotiated(stream, address, client_id, max_frame_bytes)
+async def open_connection(
+    address: Address, client_id: str, max_frame_bytes: int, security: ClientSecurity = NO_SECURITY
+) -> Connection:
+    """Connect, get the versions and log in; raises `ConnectionLost` if that fails for any reason."""
+    stream = await open_stream(address, security.tls)
+    return await negotiated(stream, address, client_id, max_frame_bytes, security.login)
 
 
-async def negotiated(stream: trio.SocketStream, address: Address, client_id: str, max_frame_bytes: int) -> Connection:
+async def negotiated(
+    stream: Stream, address: Address, client_id: str, max_frame_bytes: int, login: Login | None = None
+) -> Connection:
     """The connection on an open stream to `address`, with its versions; raises `ConnectionLost`."""
     connection = Connection(stream, address, client_id, max_frame_bytes)
     try:
         await connection.negotiate()
+        if login is not None:
+            await connection.log_in(login)
     except BaseException:
         await connection.aclose()
         raise
@@ -195,14 +240,3 @@ async def negotiated(stream: trio.SocketStream, address: Address, client_id: str
 
 def _after(correlation_id: int) -> int:
     return (correlation_id + 1) & LAST_CORRELATION_ID
-
-
-def _reason(error: OSError) -> str:
-    # trio groups the errors of all resolved addresses.
-    cause = error.__cause__
-    while isinstance(cause, BaseExceptionGroup):
-        cause = cause.exceptions[0]
-    # The operating system's text, without the address again; failed look-ups of names have other texts.
-    if isinstance(cause, OSError) and cause.errno is not None and cause.errno > 0:
-        return os.strerror(cause.errno)
-    return str(cause or error)

@@ -7,17 +7,20 @@ the requests. `klamm.admin.connection` handles the bytes.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self, TypeVar, Unpack
 
 import trio
 
-from klamm.admin.connection import Connection, ConnectionLost, open_connection
-from klamm.admin.errors import ClusterUnreachable
+from klamm.admin.client_properties import Properties, SecurityKeywords, properties_of_caller
+from klamm.admin.connection import Connection, open_connection
+from klamm.admin.errors import AuthenticationFailed, ClusterUnreachable
+from klamm.admin.streams import AccessRefused, ConnectionLost
 from klamm.admin.types import Broker
 from klamm.protocol.api import Api
 from klamm.protocol.fields import Message
 from klamm.server.addresses import Address, decode_address
 
+CLIENT_ID = "klamm-admin"
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 REQUEST_TIMEOUT_SECONDS = 60.0
 SERVER_TIMEOUT_MS = 30_000
@@ -35,14 +38,20 @@ class AdminConnections:
         self,
         bootstrap_servers: str,
         *,
-        client_id: str = "klamm-admin",
-        request_timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
+        client_id: str | None = None,
+        request_timeout_seconds: float | None = None,
         max_frame_bytes: int = MAX_FRAME_BYTES,
+        properties: Properties = None,
+        **security: Unpack[SecurityKeywords],
     ) -> None:
+        given = properties_of_caller(properties, **security)
         self._bootstrap_servers = bootstrap_servers
         self._addresses = [decode_address(text.strip()) for text in bootstrap_servers.split(",")]
-        self._client_id = client_id
-        self._request_timeout_seconds = request_timeout_seconds
+        self._client_id = client_id or given.client_id or CLIENT_ID
+        self._request_timeout_seconds = (
+            request_timeout_seconds or given.request_timeout_seconds or REQUEST_TIMEOUT_SECONDS
+        )
+        self._security = given.security
         self._max_frame_bytes = max_frame_bytes
         self._connecting = trio.Lock()
         self._broker_addresses: dict[int, Address] = {}
@@ -54,16 +63,21 @@ class AdminConnections:
         cls,
         bootstrap_servers: str,
         *,
-        client_id: str = "klamm-admin",
-        request_timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
+        client_id: str | None = None,
+        request_timeout_seconds: float | None = None,
         max_frame_bytes: int = MAX_FRAME_BYTES,
+        properties: Properties = None,
+        **security: Unpack[SecurityKeywords],
     ) -> Self:
-        """A client that has reached the cluster; raises `ClusterUnreachable`. Close it with `aclose()`."""
+        """A client that has reached the cluster; raises `ClusterUnreachable` and `AuthenticationFailed`. Close it with
+        `aclose()`."""
         client = cls(
             bootstrap_servers,
             client_id=client_id,
             request_timeout_seconds=request_timeout_seconds,
             max_frame_bytes=max_frame_bytes,
+            properties=properties,
+            **security,
         )
         return await client.__aenter__()
 
@@ -94,7 +108,11 @@ class AdminConnections:
             try:
                 return await connection.exchange(api, connection.version_of(api), body)
             except ConnectionLost as error:
-                raise ClusterUnreachable(self._bootstrap_servers, str(error)) from error
+                raise self._unreachable(error) from error
+
+    def _unreachable(self, error: ConnectionLost) -> ClusterUnreachable | AuthenticationFailed:
+        kind = AuthenticationFailed if isinstance(error, AccessRefused) else ClusterUnreachable
+        return kind(self._bootstrap_servers, str(error))
 
     @contextmanager
     def _deadline(self) -> Iterator[None]:
@@ -130,7 +148,9 @@ class AdminConnections:
         reasons = []
         for address in addresses:
             try:
-                return await open_connection(address, self._client_id, self._max_frame_bytes)
+                return await open_connection(address, self._client_id, self._max_frame_bytes, self._security)
+            except AccessRefused as error:
+                raise self._unreachable(error) from error
             except ConnectionLost as error:
                 reasons.append(str(error))
         raise ClusterUnreachable(self._bootstrap_servers, "; ".join(reasons))

@@ -1,9 +1,9 @@
 """The exceptions of `klamm.AdminClient`; all derive from `AdminError`.
 
-A request as a whole fails in three ways: no broker answered (`ClusterUnreachable`), the broker supports no version of
-the API that can express it (`NotSupportedByBroker`), or the broker refused it (`RequestFailed`). If the broker refuses
-single topics or resources, nothing is raised: the `error` of the result has the reason, and its `raise_for_error()`
-raises `RequestFailed`.
+A request as a whole fails in four ways: no broker answered (`ClusterUnreachable`), broker and client do not trust each
+other (`AuthenticationFailed`), the broker supports no version of the API that can express it (`NotSupportedByBroker`),
+or the broker refused it (`RequestFailed`). If the broker refuses single topics or resources, nothing is raised: the
+`error` of the result has the reason, and its `raise_for_error()` raises `RequestFailed`.
 """
 
 from klamm.protocol.errors import ApiError, ErrorCode
@@ -18,6 +18,21 @@ class ClusterUnreachable(AdminError):
     Kafka's.
 
     If the connection was established, it is unknown whether a change was made. The next call connects again.
+    """
+
+    def __init__(self, bootstrap_servers: str, reason: str) -> None:
+        super().__init__(bootstrap_servers, reason)
+        self.bootstrap_servers = bootstrap_servers
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.bootstrap_servers}: {self.reason}"
+
+
+class AuthenticationFailed(AdminError):
+    """The broker refused the client's password, token or certificate, or the client the certificate of the broker.
+
+    No request was sent. Other brokers are not tried.
     """
 
     def __init__(self, bootstrap_servers: str, reason: str) -> None:

@@ -82,6 +82,19 @@ def access_of(
     )
 
 
+def _klamm(access: Access) -> dict[str, Any]:
+    """The arguments of `klamm.AdminClient`."""
+    config: dict[str, Any] = {
+        "bootstrap_servers": access.bootstrap_servers,
+        "security_protocol": access.protocol,
+        "ca_file": access.ca,
+        "certificate_file": access.certificate,
+    }
+    if access.has_sasl:
+        config |= {"user": access.user, "password": access.password, "mechanism": access.mechanism}
+    return {name: value for name, value in config.items() if value is not None}
+
+
 def _confluent_kafka(access: Access) -> dict[str, Any]:
     config: dict[str, Any] = {"bootstrap.servers": access.bootstrap_servers, "security.protocol": access.protocol}
     if access.ca is not None:
@@ -180,5 +193,6 @@ _LIBRARIES: Final[Mapping[str, Callable[[Access], dict[str, Any]]]] = {
     "java": _java,
     "kafkajs": _kafkajs,
     "franz-go": _franz_go,
+    "klamm": _klamm,
 }
 LIBRARIES: Final = tuple(_LIBRARIES)

@@ -8,8 +8,9 @@ from typing import Final
 
 import trio
 
-from klamm.admin.connection import Connection, ConnectionLost, negotiated
+from klamm.admin.connection import Connection, negotiated
 from klamm.admin.decoding import decode_created_topic, encode_new_topic
+from klamm.admin.streams import ConnectionLost
 from klamm.admin.types import NewTopic
 from klamm.broker.data.record_batches import ProducedBatch
 from klamm.broker.data.record_contents import UnreadableRecords, decode_records, split_batches

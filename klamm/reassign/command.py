@@ -13,6 +13,8 @@ from typing import Final
 import trio
 
 from klamm.admin.client import AdminClient
+from klamm.admin.client_configs import InvalidClientProperties
+from klamm.admin.client_properties import ClientProperties, decode_client_properties
 from klamm.admin.errors import AdminError
 from klamm.protocol.printable import printable
 from klamm.reassign import actions
@@ -45,8 +47,11 @@ def _run(options: ReassignOptions) -> int:
     try:
         targets = read_targets(options.reassignment_file) if options.reassignment_file is not None else ()
         topic_names = read_topics(options.topics_file) if options.topics_file is not None else ()
-        return trio.run(_act, options, targets, topic_names)
-    except (InvalidFile, ReassignFailed, AdminError) as error:
+        properties = decode_client_properties(options.command_config)
+        if properties.warning is not None:
+            _tell(f"warning: {options.command_config}: {properties.warning}", EXIT_DONE)
+        return trio.run(_act, options, properties, targets, topic_names)
+    except (InvalidFile, InvalidClientProperties, ReassignFailed, AdminError) as error:
         return _tell(error, EXIT_FAILED)
     except BrokenPipeError:
         return EXIT_DONE  # the reader has closed the pipe
@@ -54,10 +59,15 @@ def _run(options: ReassignOptions) -> int:
         return _tell(error.strerror or error, EXIT_FAILED)
 
 
-async def _act(options: ReassignOptions, targets: Sequence[Target], topic_names: Sequence[str]) -> int:
+async def _act(
+    options: ReassignOptions, properties: ClientProperties, targets: Sequence[Target], topic_names: Sequence[str]
+) -> int:
     answer_seconds = ANSWER_SECONDS + options.timeout_ms / 1000
     client = AdminClient(
-        options.bootstrap_servers, client_id="klamm-reassign-partitions", request_timeout_seconds=answer_seconds
+        options.bootstrap_servers,
+        client_id=properties.client_id or "klamm-reassign-partitions",
+        request_timeout_seconds=answer_seconds,
+        properties=properties,
     )
     async with client as admin:
         if options.action is Action.WATCH:

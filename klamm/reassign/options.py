@@ -40,6 +40,8 @@ class ReassignOptions:
 
     bootstrap_servers: str
     action: Action
+    command_config: Path | None = None
+    """The properties file of the client; None: PLAINTEXT."""
     reassignment_file: Path | None = None
     topics_file: Path | None = None
     broker_list: tuple[int, ...] = ()
@@ -118,6 +120,7 @@ def decode_reassign_options(arguments: Sequence[str]) -> ReassignOptions:
     return ReassignOptions(
         bootstrap_servers=given["bootstrap_servers"],
         action=Action.WATCH if watches else action,
+        command_config=given["command_config"],
         reassignment_file=given["reassignment_file"],
         topics_file=given["topics_file"],
         broker_list=given["broker_list"] or (),
@@ -166,6 +169,8 @@ def reassign_parser() -> CommandParser:
     cluster = parser.add_argument_group("cluster")
     cluster.add_argument("--bootstrap-server", metavar="HOST:PORT,…", dest="bootstrap_servers", type=_servers,
         action=Once, help="brokers of the cluster")  # fmt: skip
+    cluster.add_argument("--command-config", metavar="FILE", type=_path, action=Once,
+        help="settings of a Kafka client: security.protocol, ssl.…, sasl.… (default: none)")  # fmt: skip
     actions = parser.add_argument_group("actions")
     for action, text in _ACTIONS.items():
         actions.add_argument(action.value, action="store_true", help=text)

@@ -28,7 +28,7 @@ def new_context(
     context.maximum_version = max(VERSIONS[version] for version in versions)
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.num_tickets = 0  # sessions are not resumed, so that each client shows its certificate
-    _load_key(context, own, key_password)
+    load_key(context, own, key_password)
     if trusted:
         try:
             context.load_verify_locations(cadata="\n".join(trusted))
@@ -40,7 +40,8 @@ def new_context(
     return context
 
 
-def _load_key(context: ssl.SSLContext, own: KeyMaterial, password: str | None) -> None:
+def load_key(context: ssl.SSLContext, own: KeyMaterial, password: str | None) -> None:
+    """Give the context its key and certificates. Raises StoreError."""
     assert own.key is not None, "the caller has refused a store without a key"
     # OpenSSL reads keys from files only. This one has a name for a moment, and only its owner can read it.
     descriptor, path = tempfile.mkstemp(prefix="klamm-")

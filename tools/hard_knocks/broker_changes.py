@@ -11,7 +11,8 @@ from typing import Any
 
 import trio
 
-from klamm.admin.connection import ConnectionLost, open_connection
+from klamm.admin.connection import open_connection
+from klamm.admin.streams import ConnectionLost
 from klamm.control.client import ControlClient, ControlError, ControlRefused, ControlUnreachable
 from klamm.protocol.messages.brokers import unregister_broker
 from klamm.server.addresses import decode_address

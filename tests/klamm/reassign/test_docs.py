@@ -17,7 +17,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_every_option_is_described_and_no_other() -> None:
-    described = set(re.findall(r"`(--[a-z-]+)", PAGE)) - {"--replica-alter-log-dirs-throttle", "--command-config"}
+    described = set(re.findall(r"`(--[a-z-]+)", PAGE)) - {"--replica-alter-log-dirs-throttle"}
     there = {
         option for action in reassign_parser()._actions for option in action.option_strings if option.startswith("--")
     }

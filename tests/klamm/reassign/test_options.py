@@ -74,7 +74,7 @@ NUMBER = "a whole number from 0 to"
     ([*SERVER, "--execute", *FILE, "--throttle", "-5"],
         f"argument --throttle: '-5': {NUMBER} 9223372036854775807 is expected"),
     ([*SERVER, "--execute", "--reassignment-json-file", ""], "argument --reassignment-json-file: '' is no path"),
-    ([*SERVER, "--execute", *FILE, "--command-config", "x"], "unrecognized arguments: --command-config x"),
+    ([*SERVER, "--execute", *FILE, "--command-config", ""], "argument --command-config: '' is no path"),
     ([*SERVER, "--exec", *FILE], "unrecognized arguments: --exec; did you mean '--execute'?"),
 ])  # fmt: skip
 def test_a_wrong_command_line_is_one_line_and_exit_code_1(

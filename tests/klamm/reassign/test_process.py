@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import trio
 
+import klamm
 from klamm.admin.partition_types import TopicPartition
 from tests.klamm.admin.scripted_cluster import Partition, ScriptedCluster
 from tests.klamm.serve.test_process import command, environment
@@ -41,9 +42,18 @@ def asked(cluster: ScriptedCluster | None, *arguments: str, flags: tuple[str, ..
 
 async def run(cluster: ScriptedCluster | None, *arguments: str, flags: tuple[str, ...] = ()) -> tuple[int, str, str]:
     """Exit code, stdout and stderr."""
+    return await run_process(asked(cluster, *arguments, flags=flags))
+
+
+async def run_command(*arguments: str) -> tuple[int, str, str]:
+    """The same, for a cluster that the arguments have."""
+    return await run_process(command("reassign-partitions", *arguments))
+
+
+async def run_process(words: list[str]) -> tuple[int, str, str]:
     with trio.fail_after(30):
         done = await trio.run_process(
-            asked(cluster, *arguments, flags=flags),
+            words,
             capture_stdout=True,
             capture_stderr=True,
             check=False,
@@ -185,3 +195,28 @@ async def watching(cluster: ScriptedCluster, moves: str) -> AsyncIterator[trio.P
         for stream in (process.stdout, process.stderr):
             if stream is not None:
                 await stream.aclose()
+
+
+async def test_a_secured_cluster_is_reached_with_the_properties_of_kafkas_clients(tmp_path: Path) -> None:
+    properties = tmp_path / "client.properties"
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    async with klamm.Cluster(brokers=1, security="sasl_ssl", users={"alice": "secret"}) as cluster:
+        given = cluster.client_config("java", "alice")
+        properties.write_text("".join(f"{name}={value}\n" for name, value in given.items()) + "acks=all\n")
+        arguments = ("--bootstrap-server", cluster.bootstrap_servers, "--list", "--command-config", str(properties))
+        code, out, err = await run_command(*arguments)
+        warning = f"warning: {properties}: these client settings have no effect in Klamm: acks"
+        assert (code, out) == (0, "No partition reassignments found.\n")
+        assert err == f"klamm reassign-partitions: {warning}\n"
+
+        properties.write_text(properties.read_text().replace('"secret"', '"wrong"'))
+        code, out, err = await run_command(*arguments)
+        assert (code, out) == (1, "")
+        assert "PLAIN is refused: Authentication failed: Invalid username or password" in err
+        assert "wrong" not in err
+
+    properties.write_text(f"security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={module} word;\n")
+    code, out, err = await run_command(*arguments)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"klamm reassign-partitions: {properties}: ")
+    assert err.count("\n") == 1
