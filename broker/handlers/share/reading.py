@@ -21,7 +21,7 @@ from klamm.controller.metadata.partition import LogKey
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.shares.share_fetch import AcquiredRecords, PartitionData
 
-BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
+ACQUIRE_MODES = BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
 """Values of `share_acquire_mode` (KIP-1206)."""
 
 
@@ -117,6 +117,9 @@ class Reading:
         """Acquire what was found, at most `max_records`."""
         count, answers = 0, {}
         for found in self._found:
+            if self._limits.max_bytes < 0:
+                answers[found.place] = _failed(found.place, ErrorCode.UNKNOWN_SERVER_ERROR)
+                continue
             if found.batches is None:
                 follow_log_start(found.partition, found.log.log_start_offset)
                 answers[found.place] = PartitionData(partition_index=found.place[1], records=b"")
@@ -124,8 +127,7 @@ class Reading:
             try:
                 raw = found.log.batches_of(found.batches)
             except RecordFileError:
-                code = ErrorCode.KAFKA_STORAGE_ERROR
-                answers[found.place] = PartitionData(partition_index=found.place[1], error_code=code, records=b"")
+                answers[found.place] = _failed(found.place, ErrorCode.KAFKA_STORAGE_ERROR)
                 continue
             spans = [LogBatch(*span) for span in found.log.spans(found.batches)]
             wanted = Wanted(
@@ -151,6 +153,10 @@ class Reading:
             due_ms = None if end is None else found.hosted.reaches_at_ms(end, self._now_ms)
             if due_ms is not None:
                 self.retry_at_ms = due_ms if self.retry_at_ms is None else min(self.retry_at_ms, due_ms)
+
+
+def _failed(place: LogKey, code: ErrorCode) -> PartitionData:
+    return PartitionData(partition_index=place[1], error_code=code, records=b"")
 
 
 def _sliced(raw: Sequence[bytes], spans: Sequence[LogBatch], acquired: Sequence[Acquired]) -> bytes:

@@ -16,7 +16,7 @@ from klamm.broker.handlers.share.acknowledgements import (
     have_acknowledgements,
     most_acknowledge_type,
 )
-from klamm.broker.handlers.share.reading import RECORD_LIMIT, FetchLimits, Reading
+from klamm.broker.handlers.share.reading import ACQUIRE_MODES, RECORD_LIMIT, FetchLimits, Reading
 from klamm.broker.handlers.share.share_request import (
     TELL_LEADER,
     advance,
@@ -117,7 +117,11 @@ class DelayedShareFetch:
         if self._request.is_renew_ack:
             self._read = {}
             return
-        self._load(image, self._rotated(self._allowed(image, places, denied)))
+        allowed = self._allowed(image, places, denied)
+        if allowed and self._request.share_acquire_mode not in ACQUIRE_MODES:
+            self._code = ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which has begun the acknowledgements
+            return
+        self._load(image, self._rotated(allowed))
         self.keys = list(dict.fromkeys([*named, *(place for place, _ in self._partitions)]))
         if not self._partitions or not self._limits.max_records or not self._limits.max_bytes:
             self._read = {}

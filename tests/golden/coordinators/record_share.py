@@ -43,7 +43,11 @@ class Recorder(CoordinatorPlayer):
                 await trio.sleep(0.5)
                 answer, _ = await self._receive(await self._send(step))
             self.names.learn_topics(answer)
-            recorded.append({**plain, "response": self._named(answer, name)})
+            bound = step.pop("binds", {})
+            self.names.values.update({known: answer[field] for field, known in bound.items()})
+            shown = {**plain, "response": {**self._named(answer, name), **bound}}
+            shown.pop("binds", None)
+            recorded.append(shown)
         for talk in self.talks.values():
             await talk.line.close()
         return recorded
@@ -63,6 +67,8 @@ class Recorder(CoordinatorPlayer):
         for known, value in self.names.values.items():
             if known.startswith("$id"):
                 text = text.replace(str(value), known)
+            elif known.startswith("$pid"):
+                text = text.replace(f'"producer_id": {value},', f'"producer_id": "{known}",')
         return json.loads(text.replace(SUFFIX, "~").replace(f"-{name}-{RUN}~", "~"))
 
 
@@ -76,7 +82,8 @@ async def main(servers: str, only: list[str]) -> None:
         if only and name not in only:
             continue
         print(name, file=sys.stderr)
-        recorder = Recorder(SimpleNamespace(bootstrap_servers=servers))  # type: ignore[arg-type]
+        cluster = SimpleNamespace(bootstrap_servers=servers, now_ms=lambda: time.time_ns() // 1_000_000)
+        recorder = Recorder(cluster)  # type: ignore[arg-type]
         steps = await recorder.record(name, script.steps)
         lines.append(json.dumps({"scenario": name, "about": script.about, "steps": steps}))
     if only:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from tests.golden.coordinators.share_group_requests import foreign_requests, lag, members, state
+from tests.golden.coordinators.share_hostile_requests import hostile_scenarios
 from tests.golden.coordinators.share_script import (
     ACCEPT,
     GAP,
@@ -15,6 +16,7 @@ from tests.golden.coordinators.share_script import (
     Script,
     batches_of,
 )
+from tests.golden.coordinators.share_transactions import transaction_scenarios
 
 
 def scenarios() -> Iterator[tuple[str, Script]]:
@@ -37,6 +39,8 @@ def scenarios() -> Iterator[tuple[str, Script]]:
     yield "share-members", members()
     yield "share-foreign-requests", foreign_requests()
     yield "share-log-start", _new_member_after_close()
+    yield from transaction_scenarios()
+    yield from hostile_scenarios()
 
 
 def _old_versions() -> Script:

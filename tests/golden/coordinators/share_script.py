@@ -17,9 +17,13 @@ KEYS = {
     "offset_commit": 8,
     "offset_fetch": 9,
     "create_topics": 19,
+    "init_producer_id": 22,
+    "add_partitions_to_txn": 24,
+    "end_txn": 26,
     "delete_groups": 42,
     "incremental_alter_configs": 44,
     "offset_delete": 47,
+    "alter_client_quotas": 49,
     "share_group_heartbeat": 76,
     "share_group_describe": 77,
     "share_fetch": 78,
@@ -102,17 +106,25 @@ class Script:
         resource = {"resource_type": 32, "resource_name": "g~", "configs": [change]}
         self.ask("incremental_alter_configs", 1, {"resources": [resource], "validate_only": False})
 
-    def produce(self, *values: str, topic: str = "t~", partition: int = 0) -> None:
+    def produce(
+        self,
+        *values: str,
+        topic: str = "t~",
+        partition: int = 0,
+        transactional_id: str | None = None,
+        **fields: Any,
+    ) -> None:
         """One batch of records."""
         batch = {
             "records": [{"key": None, "value": value} for value in values],
             "producer_id": -1,
             "producer_epoch": -1,
             "base_sequence": -1,
-            "transactional": False,
+            "transactional": transactional_id is not None,
+            **fields,
         }
         data = [{"index": partition, "records": {"batches": [batch]}}]
-        request = {"transactional_id": None, "acks": -1, "timeout": 10000}
+        request = {"transactional_id": transactional_id, "acks": -1, "timeout": 10000}
         self.ask(
             "produce",
             11,
@@ -176,7 +188,7 @@ class Script:
             "forgotten_topics_data": forgotten or [],
         }
         more = {"until": until} if until else {}
-        self.ask("share_fetch", version, request, at=at, conn=member[-1], **more)
+        self.ask("share_fetch", version, request, at=at, conn=member[-1:], **more)
         if epoch is None:
             self.epochs[member] = expected + 1
 
@@ -205,7 +217,7 @@ class Script:
             **({"is_renew_ack": renew} if version >= 2 else {}),
             "topics": [{"topic_id": "$id:t~", "partitions": [place]}] if topics is None else topics,
         }
-        self.ask("share_acknowledge", version, request, at=at, conn=member[-1])
+        self.ask("share_acknowledge", version, request, at=at, conn=member[-1:])
         if epoch is None:
             self.epochs[member] = expected + 1
 
