@@ -1,9 +1,12 @@
 """The journal: the newest requests of clients, for tests that ask what was requested."""
 
-from typing import Any
+from typing import Any, Final
 
 from klamm.server.recent_requests import Which
 from klamm.server.request_log import RequestLog
+
+LOOKED_AT: Final = 1_000
+"""The lines that `newest` looks at: more can arrive between two calls."""
 
 
 class Journal:
@@ -20,6 +23,14 @@ class Journal:
             return []
         log.flush()
         return [log.journal_members_of(line, seq) for seq, line in log.recent.find(which, most)]
+
+    def newest(self, after_seq: int, most: int) -> list[dict[str, Any]]:
+        """The newest requests behind `after_seq`, without their bodies (`RecentRequests.newest`)."""
+        log = self._log
+        if log is None or log.recent is None:
+            return []
+        log.flush()
+        return [log.members_of(line, seq) for seq, line in log.recent.newest(after_seq, most, LOOKED_AT)]
 
     @property
     def apis(self) -> set[str]:

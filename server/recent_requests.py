@@ -5,6 +5,7 @@ log, whether or not there is a file.
 from collections import deque
 from collections.abc import Sized
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Generic, Protocol, TypeVar
 
 from klamm.server.bodies import Bodies
@@ -100,6 +101,22 @@ class RecentRequests(Generic[LineT]):
                 if len(found) == most:
                     break
         return found
+
+    def newest(self, after_seq: int, most: int, looked_at: int) -> list[tuple[int, LineT]]:
+        """The newest lines behind `after_seq`, the oldest first: at most `most`, and as many again that have errors.
+        Looks at no more than `looked_at` lines."""
+        found: list[tuple[int, LineT]] = []
+        left, errors_left = most, most
+        for seq, line in islice(reversed(self._lines), looked_at):
+            if seq <= after_seq:
+                break
+            if left > 0:
+                left -= 1
+                found.append((seq, line))
+            elif line.errors and errors_left > 0:
+                errors_left -= 1
+                found.append((seq, line))
+        return found[::-1]
 
     @property
     def apis(self) -> set[str]:

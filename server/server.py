@@ -33,6 +33,7 @@ from klamm.server.listener import PortListener, peer_port
 from klamm.server.listeners import Listener, place_of
 from klamm.server.log_end_keeper import LogEndKeeper
 from klamm.server.node_listeners import NodeListeners
+from klamm.server.observed import Observed
 from klamm.server.parts import ServerParts
 from klamm.server.policy_asker import PolicyAsker
 from klamm.server.purgatory import Purgatory
@@ -99,6 +100,7 @@ class Server:
         self._tasks: trio.Nursery
         self.journal = Journal(parts.request_log)
         self.identity = parts.controller.identity
+        self.observed = Observed(parts)
         self._flusher = Flusher(parts.log, self._release_lines if parts.request_log else None, parts.kept_partitions)
         self.admission = Admission(parts.limits, parts.events)
         self._purgatory = Purgatory(parts.brokers.data.watches, is_manual=parts.manual_clock is not None)
@@ -127,9 +129,8 @@ class Server:
         self.steering = Steering(parts, self._lives, self._flusher, self._turns, self._settle)
         self.time = Advancing(parts, self._lives, self._purgatory, self._flusher, self._turns)
         self._requests.afterwards = self._settle if self.time.is_manual else None
-        if parts.controller_listeners is not None:
-            for at in parts.controller_listeners.end_points:
-                parts.controller.advertise(at.host, at.port)
+        for at in () if parts.controller_listeners is None else parts.controller_listeners.end_points:
+            parts.controller.advertise(at.host, at.port)
         self._log_ends: LogEndKeeper | None = None
         if parts.log_end_offsets is not None:
             self._log_ends = LogEndKeeper(parts.brokers.data, parts.log_end_offsets, self._flusher.notice)
@@ -348,10 +349,9 @@ class Server:
         await trio.lowlevel.checkpoint()
 
     def _close_listeners(self) -> None:
-        for listeners in self._listeners.values():
-            listeners.close()
-        if self._parts.controller_listeners is not None:
-            self._parts.controller_listeners.close()
+        for listeners in (*self._listeners.values(), self._parts.controller_listeners):
+            if listeners is not None:
+                listeners.close()
 
     def _relieve_shortage(self, error: OSError) -> None:
         self._events.warning_rarely("connections cannot be accepted", reason=error.strerror)

@@ -26,6 +26,8 @@ from klamm.control.clock import clock_routes
 from klamm.control.faults import fault_routes
 from klamm.control.limits import MAX_REQUESTS
 from klamm.control.openapi import RouteGroup, View, describe_interface
+from klamm.control.page.feed import Feed
+from klamm.control.page.routes import page_files, page_routes
 from klamm.control.refusals import Refused
 from klamm.control.requests import request_routes
 from klamm.control.snapshots import snapshot_routes
@@ -57,6 +59,7 @@ def route_groups(server: Server, changes: Changes) -> tuple[RouteGroup, ...]:
         steering_routes(server, changes),
         wait_routes(server),
         telemetry_routes(server),
+        page_routes(server, Feed(server, changes)),
     )
 
 
@@ -161,10 +164,16 @@ class Doorkeeper:
         headers = Headers(scope=scope)
         may_be_own = self._on_loopback or self._token is not None
         _refuse_web_pages(headers, self._listen, on_loopback=self._on_loopback, may_be_own=may_be_own)
-        if self._token is not None and not compare_digest(headers.get("Authorization", "").encode(), self._token):
-            raise Refused(UNAUTHORIZED, NO_TOKEN)
+        is_file = scope["method"] in ("GET", "HEAD") and scope["path"] in page_files()
+        if self._token is not None and not is_file:
+            self._check_token(self._token, headers)
         if scope["query_string"] and (scope["method"], scope["path"]) not in WITH_QUERY:
             raise Refused(400, "nothing can be given behind a question mark: changes have a JSON body")
+
+    @staticmethod
+    def _check_token(token: bytes, headers: Headers) -> None:
+        if not compare_digest(headers.get("Authorization", "").encode(), token):
+            raise Refused(UNAUTHORIZED, NO_TOKEN)
 
 
 def _refuse_web_pages(headers: Headers, listen: Address, *, on_loopback: bool, may_be_own: bool) -> None:

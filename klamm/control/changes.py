@@ -54,6 +54,20 @@ class Changes:
             raise change.refused
         return cast("ResultT", change.result)
 
+    def run_beside(self, task: Callable[[], Awaitable[object]], failure: str) -> None:
+        """Run a task that no request waits for, until it ends or the interface does. `failure` is the event of a
+        bug in it."""
+
+        async def run() -> None:
+            try:
+                await task()
+            except self._fatal_errors:
+                raise
+            except Exception as error:  # noqa: BLE001 - a bug in it must not end the cluster
+                self._events.exception_rarely(failure, error)
+
+        self._nursery.start_soon(run)
+
     async def _run(self, work: Callable[[], Awaitable[object]], change: _Change) -> None:
         # Stands if the work is cancelled, or ends the process.
         change.refused = Refused(503, STOPPING)

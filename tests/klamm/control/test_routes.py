@@ -190,7 +190,7 @@ async def test_a_port_that_somebody_else_took_is_a_conflict() -> None:
     ("DELETE", "/brokers/2.0", b"", 404, "there is no simulated broker '2.0'"),
     ("DELETE", "/brokers/%D9%A2", b"", 404, "there is no simulated broker '٢'"),
     ("DELETE", "/brokers/" + "9" * 5000, b"", 404, "there is no simulated broker '999"),
-    ("GET", "/", b"", 404, "there is nothing at '/'"),
+    ("GET", "/page", b"", 404, "there is nothing at '/page'"),
     ("GET", "/brokers/", b"", 404, "there is nothing at '/brokers/'"),
     ("GET", "/fault", b"", 404, "there is nothing at '/fault'"),
     ("GET", "/%00%ff", b"", 404, "there is nothing at"),

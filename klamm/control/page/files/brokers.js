@@ -1,0 +1,100 @@
+// Brokers by rack, with their replicas and leaders, and the verbs for each.
+
+import { ask } from "./api.js";
+import { byId, h, keyed, number, setText } from "./dom.js";
+
+export class Brokers {
+  constructor(run) {
+    this.run = run;
+    this.list = [];
+    byId("add-broker").addEventListener("click", () => run("a broker is added", () => ask("POST", "/brokers")));
+  }
+
+  show(list) {
+    this.list = list;
+    const racks = new Map();
+    for (const broker of list) {
+      const rack = broker.rack ?? "";
+      if (!racks.has(rack)) racks.set(rack, []);
+      racks.get(rack).push(broker);
+    }
+    const most = { replicas: 1, leaders: 1 };
+    for (const broker of list) {
+      most.replicas = Math.max(most.replicas, broker.counted);
+      most.leaders = Math.max(most.leaders, broker.leaders);
+    }
+    const named = [...racks].sort(([one], [other]) => (one < other ? -1 : 1));
+    keyed(byId("brokers"), named, ([rack]) => rack, ([rack]) => this.createRack(rack), (element, [, brokers]) => {
+      keyed(element.querySelector(".cards"), brokers, (broker) => broker.id, (broker) => this.create(broker),
+        (card, broker) => this.update(card, broker, most));
+    });
+  }
+
+  createRack(rack) {
+    const title = rack === "" ? "without a rack" : `rack ${rack}`;
+    return h("section", { class: "rack", "aria-label": title }, h("h3", {}, title), h("div", { class: "cards" }));
+  }
+
+  create(broker) {
+    const id = broker.id;
+    const card = h("article", { class: "broker", "aria-label": `broker ${id}` },
+      h("div", { class: "row" }, h("strong", {}, `${id}`), h("span", { class: "badge" }), h("span", { class: "address mono quiet" })),
+      meter("replicas"), meter("leaders"));
+    if (!broker.simulated) {
+      card.append(h("p", { class: "quiet" }, "a broker of its own: it is not steered here"));
+      return card;
+    }
+    const verb = (label, does, method, path, body, className = "") =>
+      h("button", { class: className, "aria-label": `${label} broker ${id}`, "data-verb": label.toLowerCase(),
+        onclick: () => this.run(`broker ${id}: ${does}`, () => ask(method, `/brokers/${id}${path}`, body)) }, label);
+    card.append(
+      h("div", { class: "verbs" },
+        verb("Stop", "shut down", "POST", "/stop", undefined, "when-up"),
+        verb("Kill", "crashed", "POST", "/kill", undefined, "when-up"),
+        verb("Start", "started", "POST", "/start", undefined, "when-down"),
+        h("details", {}, h("summary", { "aria-label": `more for broker ${id}` }, "More"),
+          h("div", { class: "verbs" },
+            verb("Fence", "fenced", "POST", "/fence", undefined, "when-up"),
+            verb("Unfence", "unfenced", "POST", "/unfence", undefined, "when-up"),
+            verb("Expire session", "its session expired", "POST", "/expire-session"),
+            verb("Take disk", "its disk is away", "POST", "/disk", { away: true }),
+            verb("Return disk", "its disk is back", "POST", "/disk", { away: false }),
+            verb("Hold replication", "its followers fetch nothing", "POST", "/replication", { rate: 0 }),
+            verb("Resume replication", "its followers fetch as others", "POST", "/replication", { rate: null }),
+            verb("Remove", "removed", "DELETE", "", undefined, "danger")))));
+    return card;
+  }
+
+  update(card, broker, most) {
+    const [state, tone] = stateOf(broker);
+    const badge = card.querySelector(".badge");
+    setText(badge, state);
+    badge.dataset.tone = tone;
+    setText(card.querySelector(".address"), broker.address);
+    card.classList.toggle("is-down", !broker.up);
+    setMeter(card.querySelector(".replicas"), broker.counted, broker.limit ?? most.replicas,
+      broker.limit === null ? number(broker.replicas) : `${number(broker.counted)} of ${number(broker.limit)}`,
+      broker.limit !== null);
+    setMeter(card.querySelector(".leaders"), broker.leaders, most.leaders, number(broker.leaders), false);
+  }
+}
+
+function stateOf(broker) {
+  if (!broker.up) return [broker.fenced ? "down" : "down, not fenced yet", "bad"];
+  if (broker.fenced) return ["fenced", "warn"];
+  if (broker.leaving) return ["shutting down", "warn"];
+  return broker.no_disk ? ["up, disk away", "warn"] : ["up", "good"];
+}
+
+function meter(name) {
+  return h("div", { class: `meter ${name}` }, h("span", { class: "quiet" }, name), h("span", { class: "track" }, h("span", { class: "fill" })),
+    h("span", { class: "value mono" }));
+}
+
+function setMeter(element, value, most, text, isLimit) {
+  const fill = element.querySelector(".fill");
+  const part = most ? Math.min(1, value / most) : 0;
+  fill.style.width = `${(100 * part).toFixed(1)}%`;
+  fill.classList.toggle("near", isLimit && part >= 0.9);
+  setText(element.querySelector(".value"), text);
+}
