@@ -15,6 +15,7 @@ from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.data.kept import Kept
 from klamm.broker.data.record_file import RecordFile
 from klamm.broker.fetch_sessions import FetchSessions, SessionMemory
+from klamm.broker.log_dirs.log_dir_work import LogDirWork
 from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
 from klamm.broker.telemetry.collected import CollectedMetrics
 from klamm.broker.telemetry.instances import ClientInstances
@@ -80,6 +81,8 @@ class SimulatedBrokers:
         """The coordinators of all brokers."""
         markers = TransactionMarkers(self.coordinators, self.data)
         self.coordinators.after_operations(TRANSACTION_STATE, markers.follow)
+        self.log_dir_work = LogDirWork(self.by_id, self.data, settings)
+        """Which log directory each replica is in, and moves between them."""
         self._session_memory = SessionMemory()
         self._cleanup = Cleanup(self.data, settings)
         self.subscriptions = Subscriptions()
@@ -165,6 +168,7 @@ class SimulatedBrokers:
         """Apply which brokers are down: they neither serve nor fetch records, even while their session lasts. To be
         called after each change of `SimulatedBroker.is_up`."""
         down = [broker_id for broker_id, broker in self.by_id.items() if not broker.is_up]
+        self.log_dir_work.note_who_is_up(self._clock_ms())
         self.coordinators.leaders_may_have_changed()
         if self.data.set_down(self.controller.image, down, self._clock_ms()):
             self.controller.brokers_went_down()
@@ -197,6 +201,7 @@ class SimulatedBrokers:
 
     def follow(self, delta: Delta) -> None:
         """Apply the changes of a batch of the metadata log, beside those that the coordinators follow."""
+        self.log_dir_work.follow(self.controller.image, delta)
         if self._shares is not None and (delta.has_new_leaders or delta.removed_topics):
             self._shares.leaders.follow_leaders()
 
@@ -207,6 +212,7 @@ class SimulatedBrokers:
         if self._shares is not None:
             self._shares.tick()
         self._cleanup.tick(self.controller.image, self._clock_ms())
+        self.log_dir_work.tick(self.controller.image, self._clock_ms())
 
     def make_cleanup_due(self) -> None:
         """Let the next ticks apply retention and compaction, whenever that was done last."""

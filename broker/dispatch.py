@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.handler import BrokerHandler
+from klamm.broker.handlers.alter_replica_log_dirs import handle_alter_replica_log_dirs
 from klamm.broker.handlers.delete_records import handle_delete_records
 from klamm.broker.handlers.describe_log_dirs import handle_describe_log_dirs
 from klamm.broker.handlers.describe_producers import handle_describe_producers
@@ -35,7 +36,7 @@ from klamm.controller.served_apis import ServedByListener, serve
 from klamm.controller.steps import Steps
 from klamm.protocol.api import Api
 from klamm.protocol.fields import Message
-from klamm.protocol.messages.brokers import describe_log_dirs
+from klamm.protocol.messages.brokers import alter_replica_log_dirs, describe_log_dirs
 from klamm.protocol.messages.cluster import get_telemetry_subscriptions, push_telemetry
 from klamm.protocol.messages.data import delete_records, describe_producers, fetch, list_offsets, produce
 from klamm.protocol.messages.groups import (
@@ -98,6 +99,7 @@ HANDLERS: Final[Mapping[Api[Any, Any], BrokerHandler]] = {
     offset_for_leader_epoch.API: handle_offset_for_leader_epoch,
     describe_producers.API: handle_describe_producers,
     describe_log_dirs.API: handle_describe_log_dirs,
+    alter_replica_log_dirs.API: handle_alter_replica_log_dirs,
     replica_status.API: handle_replica_status,
     add_partitions_to_txn.API: handle_add_partitions_to_txn,
     add_offsets_to_txn.API: handle_add_offsets_to_txn,

@@ -6,11 +6,11 @@ submitted within this process. Broker registrations are stored in the metadata i
 and unfenced there when the process starts keeps its incarnation and its epoch.
 """
 
-import hashlib
 import math
 from typing import Any, Final
 
 from klamm.broker.fetch_sessions import FetchSessions
+from klamm.broker.log_dirs.directories import new_log_dirs
 from klamm.broker.telemetry.instances import ClientInstances
 from klamm.broker.topic_creation_errors import CreationErrors
 from klamm.controller.core import Call, Controller
@@ -20,7 +20,13 @@ from klamm.controller.transitions.features import SUPPORTED_FEATURES
 from klamm.protocol.api import Api
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
-from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration, unregister_broker
+from klamm.protocol.messages.brokers import (
+    assign_replicas_to_dirs,
+    broker_heartbeat,
+    broker_registration,
+    unregister_broker,
+)
+from klamm.protocol.messages.brokers.assign_replicas_to_dirs import AssignReplicasToDirsRequest, DirectoryData
 from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from klamm.protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
@@ -52,10 +58,12 @@ class SimulatedBroker:
         "broker_id",
         "client_instances",
         "creation_errors",
+        "disk_is_away",
         "end_points",
         "fetch_sessions",
         "incarnation_id",
         "is_up",
+        "log_dirs",
         "next_heartbeat_at",
         "producer_ids",
         "rack",
@@ -91,16 +99,25 @@ class SimulatedBroker:
         """The fetch sessions of its clients; None before the first one."""
         self.creation_errors = CreationErrors()
         """Why internal topics of streams groups could not be created."""
+        self.disk_is_away = False
+        """Whether heartbeats report all directories as offline. The broker stays up, so that clients get its errors."""
         self._controller = controller
         settings = controller.settings
+        self.log_dirs = new_log_dirs(settings, controller.identity.cluster_id, broker_id)
         self.rates = ClientRates(windows_of(settings, "quota", broker_id))
         """At which rates clients use the broker's part of their quotas."""
         longest_ms = settings.broker_session_timeout_ms / HEARTBEATS_PER_SESSION
         self._heartbeat_seconds = min(settings.broker_heartbeat_interval_ms, longest_ms) / 1000
 
     def begin_incarnation(self) -> None:
-        """Choose the incarnation that `register` registers: a new one, or the one of a former process that goes on."""
+        """Choose the incarnation that `register` registers: a new one, or the one of a former process that goes on.
+        Raises BrokerError if its log directories are offline."""
         known = self._controller.image.brokers.get(self.broker_id)
+        if known is not None:
+            self.log_dirs.adopt(known.log_dirs)
+        reason = "its disk is away" if self.disk_is_away else self.log_dirs.start()
+        if reason is not None:
+            raise BrokerError(f"broker {self.broker_id} cannot start: {reason}")
         if self.incarnation_id is None and known is not None and known.live:
             # This process has just started and the log has the broker unfenced, so the broker goes on as it was.
             self.incarnation_id, self.broker_epoch = known.incarnation_id, known.broker_epoch
@@ -129,7 +146,7 @@ class SimulatedBroker:
                 for name, lowest, highest in REGISTERED_FEATURES
             ],
             rack=self.rack,
-            log_dirs=known.log_dirs if known else [disk_of(cluster_id, self.broker_id)],
+            log_dirs=[one.directory_id for one in self.log_dirs.online],
             previous_broker_epoch=(
                 known.broker_epoch if known and (self.stopped_cleanly or known.in_controlled_shutdown) else -1
             ),
@@ -191,6 +208,20 @@ class SimulatedBroker:
         """Let the broker's session with the controller be over at the next tick."""
         self._controller.expire_session(self.broker_id)
 
+    def report_disks(self) -> ErrorCode:
+        """Send a heartbeat at once, because a directory went offline. Returns why the controller refused it, or NONE.
+        A broker that was fenced by hand sends none."""
+        if not self.is_up or math.isinf(self.next_heartbeat_at):
+            return ErrorCode.NONE
+        return ErrorCode(self._heartbeat(want_shut_down=False).error_code)
+
+    def assign_replicas(self, directories: list[DirectoryData]) -> ErrorCode:
+        """Report the directories of replicas. Returns why the controller refuses the whole request, or NONE."""
+        request = AssignReplicasToDirsRequest(
+            broker_id=self.broker_id, broker_epoch=self.broker_epoch, directories=directories
+        )
+        return ErrorCode(self._ask(assign_replicas_to_dirs.API, request).error_code)
+
     def unregister(self) -> ErrorCode:
         """Ask to remove the registration of this broker, which is down. Returns why the controller refuses, or NONE,
         also if there is no registration."""
@@ -199,11 +230,12 @@ class SimulatedBroker:
         return ErrorCode.NONE if code is ErrorCode.BROKER_ID_NOT_REGISTERED else code
 
     def _is_as_registered(self, known: BrokerState) -> bool:
-        return (known.incarnation_id, known.end_points, known.rack, known.features) == (
+        return (known.incarnation_id, known.end_points, known.rack, known.features, set(known.log_dirs)) == (
             self.incarnation_id,
             self.end_points,
             self.rack,
             REGISTERED_FEATURES,
+            {one.directory_id for one in self.log_dirs.online},
         )
 
     def _heartbeat(self, *, want_shut_down: bool) -> BrokerHeartbeatResponse:
@@ -213,19 +245,19 @@ class SimulatedBroker:
             current_metadata_offset=self._controller.log_end_offset - 1,
             want_fence=False,
             want_shut_down=want_shut_down,
+            offline_log_dirs=self._offline_log_dirs(),
         )
         response: BrokerHeartbeatResponse = self._ask(broker_heartbeat.API, request)
         return response
 
+    def _offline_log_dirs(self) -> list[Uuid]:
+        if self.disk_is_away:
+            return [one.directory_id for one in self.log_dirs.all]
+        return self.log_dirs.offline_ids
+
     def _ask(self, api: Api[Any, Any], request: Message) -> Any:
         call = Call(api, api.latest_stable, request, "controller", client_id=str(self.broker_id))
         return self._controller.submit(call).response
-
-
-def disk_of(cluster_id: str, broker_id: int) -> Uuid:
-    """The id of a simulated broker's only log directory. It never changes, so a broker that is removed and added again
-    still has its replicas. (A real broker with an empty disk gets a new directory id, KIP-858.)"""
-    return Uuid(hashlib.blake2b(f"{cluster_id}/{broker_id}".encode(), digest_size=16).digest())
 
 
 def _accepted(broker_id: int, response: BrokerHeartbeatResponse) -> BrokerHeartbeatResponse:

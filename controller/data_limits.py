@@ -25,6 +25,8 @@ DEFAULT_DATA_LIMITS: Final = DataLimits()
 DEFAULT_SNAPSHOT_RECORDS: Final = 200_000
 """About 25 MB of log: as much as a start replays in less than a second."""
 MAX_SNAPSHOT_RECORDS: Final = 2**31 - 1
+MAX_LOG_DIRS: Final = 100
+"""The most log directories of one broker."""
 MAX_REPLICATION_RATE: Final = 10**9
 MIN_DATA_MEMORY_BYTES: Final = MIB
 """As much as one batch of the default max.message.bytes."""

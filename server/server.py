@@ -126,7 +126,7 @@ class Server:
         self._doors = Doors(parts, self._requests, self._flusher, self.admission)
         self.brokers = parts.brokers
         self._lives = BrokerLives(parts.brokers, self._flusher, parts.events, self._turns, self._end_broker)
-        self.steering = Steering(parts, self._lives, self._flusher, self._turns, self._settle)
+        self.steering = Steering(parts, self._lives, self._flusher, self._turns, self._settle, self.stop_broker)
         self.time = Advancing(parts, self._lives, self._purgatory, self._flusher, self._turns)
         self._requests.afterwards = self._settle if self.time.is_manual else None
         for at in () if parts.controller_listeners is None else parts.controller_listeners.end_points:

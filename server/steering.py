@@ -3,11 +3,13 @@
 Each change is decided as the controller or a broker would decide it, and returns when its records are durable.
 """
 
-from collections.abc import Callable
-from typing import Final
+import math
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal
 
 import trio
 
+from klamm.broker.log_dirs.directories import LogDir
 from klamm.broker.simulated_broker import SimulatedBroker
 from klamm.controller.core import Call
 from klamm.controller.metadata.image import Topic
@@ -22,6 +24,8 @@ from klamm.server.flusher import Flusher
 from klamm.server.parts import ServerParts
 from klamm.server.turns import Turns
 
+MOST_NAMED: Final = 5
+"""The most log directories that a refusal names."""
 MAX_RATE: Final = 10**9
 """The most messages per second of one broker's followers."""
 
@@ -38,9 +42,15 @@ class Steering:
     """The changes by hand of one server."""
 
     def __init__(
-        self, parts: ServerParts, lives: BrokerLives, flusher: Flusher, turns: Turns, settle: Callable[[], None]
+        self,
+        parts: ServerParts,
+        lives: BrokerLives,
+        flusher: Flusher,
+        turns: Turns,
+        settle: Callable[[], None],
+        stop: Callable[[int, Literal["crash"]], Awaitable[None]],
     ) -> None:
-        """`settle` does what is due with a manual clock."""
+        """`settle` does what is due with a manual clock; `stop` stops a broker."""
         self._controller = parts.controller
         self._brokers = parts.brokers
         self._clock_ms = parts.clock_ms
@@ -48,6 +58,8 @@ class Steering:
         self._flusher = flusher
         self._turns = turns
         self._settle = settle
+        self._stop = stop
+        self._events = parts.events
 
     def find(self, topic_name: str, partition_index: int) -> tuple[Topic, Partition]:
         """A topic and its partition, as they are now. Raises NotThere."""
@@ -123,7 +135,55 @@ class Steering:
 
     async def unfence(self, broker_id: int) -> None:
         """Let a broker send heartbeats again; returns when it is unfenced."""
-        await self._lives.unfence(self._up(broker_id))
+        broker = self._up(broker_id)
+        if broker.disk_is_away:
+            raise SteeringRefused(f"the disk of broker {broker_id} is away, so the controller fences it")
+        await self._lives.unfence(broker)
+        await self._settled()
+
+    async def fail_log_dir(self, broker_id: int, path: str) -> None:
+        """Let the disk of a log directory fail. If the broker is up, the directory goes offline: its leaderships move.
+        The broker stops, as Kafka's halts, if no directory is left, or if it was that of the metadata log."""
+        broker, directory = self._log_dir(broker_id, path)
+        if not directory.is_whole:
+            raise SteeringRefused(f"log directory {path[:200]} of broker {broker_id} has failed already")
+        directory.is_whole = False
+        if broker.is_up:
+            self._brokers.log_dir_work.lose(broker, directory)
+            if (reason := broker.log_dirs.reason_to_halt) is not None:
+                self._events.warning("a broker stops: " + reason, broker_id=broker_id)
+                await self._stop(broker_id, "crash")
+            else:
+                async with self._turns.of_changes:
+                    broker.report_disks()
+        await self._settled()
+
+    async def repair_log_dir(self, broker_id: int, path: str) -> None:
+        """Repair the disk of a log directory. The broker uses it from its next start on."""
+        _broker, directory = self._log_dir(broker_id, path)
+        if directory.is_whole:
+            raise SteeringRefused(f"log directory {path[:200]} of broker {broker_id} is whole")
+        directory.is_whole = True
+        await self._settled()
+
+    def _log_dir(self, broker_id: int, path: str) -> tuple[SimulatedBroker, LogDir]:
+        broker = self._brokers.find(broker_id)
+        directory = broker.log_dirs.at(path)
+        if directory is None:
+            known = ", ".join(one.path for one in broker.log_dirs.all[:MOST_NAMED])
+            raise NotThere(f"broker {broker_id} has no log directory {path[:200]!r}: it has {known}")
+        return broker, directory
+
+    async def set_disk(self, broker_id: int, *, is_away: bool) -> None:
+        """Take all log directories of a broker away, or bring them back: the controller fences the broker meanwhile,
+        and its leaderships move. The broker stays up (`klamm.cluster.steered` lets it answer KAFKA_STORAGE_ERROR)."""
+        broker = self._brokers.find(broker_id)
+        broker.disk_is_away = is_away
+        if is_away:
+            async with self._turns.of_changes:
+                broker.report_disks()
+        elif broker.is_up and math.isfinite(broker.next_heartbeat_at):
+            await self._lives.unfence(broker)
         await self._settled()
 
     async def time_out_transaction(self, transactional_id: str) -> None:

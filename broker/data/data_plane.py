@@ -12,6 +12,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from klamm.broker.data.kept import Kept
+from klamm.broker.data.offline_replicas import fetching, offline_replicas
 from klamm.broker.data.partition_log import PartitionLog
 from klamm.broker.data.record_batches import ProducedBatch, decode_header
 from klamm.broker.data.record_file import RecordFile
@@ -351,11 +352,8 @@ class DataPlane:
             return
         log_end_offset = found.log.log_end_offset
         partition = image.partitions.read(topic.row, partition_index)
-
-        def fetches(broker_id: int) -> bool:
-            broker = image.brokers.get(broker_id)
-            return broker is not None and not broker.fenced and broker_id not in self._down
-
+        found.offline_replicas = offline_replicas(image, partition)
+        fetches = fetching(image, self._down, found.offline_replicas)
         min_isr = self._min_insync_replicas(image, topic, partition.leader)
         if found.follow(partition, fetches, now_ms, min_isr):
             if self.kept is not None and found.log.log_end_offset < log_end_offset:

@@ -45,6 +45,7 @@ class ReplicatedLog:
         "leader",
         "leader_epoch",
         "log",
+        "offline_replicas",
         "producers",
         "reserved_end",
         "transactions",
@@ -63,6 +64,8 @@ class ReplicatedLog:
         self.leader = -1
         self.leader_epoch = -1
         self.isr: tuple[int, ...] = ()
+        self.offline_replicas: Collection[int] = ()
+        """The replicas in log directories that are offline. Set by the data plane."""
         self._rate = replication_rate
         self._rates = rates
         self._led_from_here = False

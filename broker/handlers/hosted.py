@@ -4,9 +4,11 @@ A partition that never held a record has no `ReplicatedLog`: its replicas are th
 """
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, fields
 from typing import TypeAlias, TypeVar
 
 from klamm.broker.data.data_plane import DataPlane
+from klamm.broker.data.offline_replicas import offline_replicas
 from klamm.broker.data.partition_log import PartitionLog
 from klamm.broker.data.record_room import NO_ROOM
 from klamm.broker.data.replicated_log import ReplicatedLog
@@ -15,6 +17,15 @@ from klamm.controller.metadata.partition import Partition
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.uuid import Uuid
 
+
+@dataclass(frozen=True, slots=True)
+class PartlyOffline(Partition):
+    """A partition that never held a record, some of whose replicas are in log directories that are offline."""
+
+    offline_replicas: tuple[int, ...] = ()
+
+
+_FIELDS = [one.name for one in fields(Partition)]
 Hosted: TypeAlias = ReplicatedLog | Partition
 """A partition, with its records if it ever had any. Both types have `leader`, `leader_epoch`, `isr` and `replicas`."""
 EndPointT = TypeVar("EndPointT")
@@ -52,16 +63,23 @@ def find_partition(image: MetadataImage, data: DataPlane, topic: Topic, partitio
     if replicated is not None:
         return replicated
     try:
-        return image.partitions.read(topic.row, partition_index)
+        partition = image.partitions.read(topic.row, partition_index)
     except KeyError:
         return None
+    offline = offline_replicas(image, partition)
+    if not offline:
+        return partition
+    return PartlyOffline(**{name: getattr(partition, name) for name in _FIELDS}, offline_replicas=offline)
 
 
 def validate_hosted(
     hosted: Hosted, broker_id: int | None, current_leader_epoch: int = ANY_EPOCH, *, leader_only: bool = True
 ) -> ErrorCode:
-    """NONE if the broker can answer for the partition. NOT_LEADER_OR_FOLLOWER if it has no replica or another broker
-    leads; FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH if the client's epoch is older or newer than the partition's."""
+    """NONE if the broker can answer for the partition. KAFKA_STORAGE_ERROR if the log directory of its replica is
+    offline; NOT_LEADER_OR_FOLLOWER if it has no replica or another broker leads; FENCED_LEADER_EPOCH or
+    UNKNOWN_LEADER_EPOCH if the client's epoch is older or newer than the partition's."""
+    if isinstance(hosted, ReplicatedLog | PartlyOffline) and broker_id in hosted.offline_replicas:
+        return ErrorCode.KAFKA_STORAGE_ERROR
     if broker_id not in hosted.replicas:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if current_leader_epoch not in (ANY_EPOCH, hosted.leader_epoch):

@@ -70,6 +70,7 @@ class Cluster(FaultMethods, RequestMethods, SteeringMethods, ClientConfigVerbs):
         kip_578_versions: serve the API versions that KIP-578 adds, as `klamm serve --kip-578-versions` does.
         client_telemetry: list the APIs of client metrics, and keep what clients push, as `klamm serve
             --client-telemetry` does.
+        log_dirs: the number of log directories of each broker; None: those of the config `log.dirs`, one by default.
         replication_rate: messages per second that each follower fetches of each partition.
         data_memory_bytes: most memory for record batches; beyond it, the oldest are in a file, which goes with the
             cluster.

@@ -18,6 +18,7 @@ from klamm.controller.data_limits import (
     DEFAULT_DATA_LIMITS,
     DEFAULT_SNAPSHOT_RECORDS,
     MAX_DATA_BYTES,
+    MAX_LOG_DIRS,
     MAX_REPLICATION_RATE,
     MAX_SNAPSHOT_RECORDS,
     MIN_DATA_MEMORY_BYTES,
@@ -68,6 +69,8 @@ class ClusterOptions:
     profile: Literal["kip", "kafka"] = "kip"
     kip_578_versions: bool = False
     client_telemetry: bool = False
+    log_dirs: int | None = None
+    """The number of log directories of each broker; None: those of `log.dirs`."""
     replication_rate: int = DEFAULT_DATA_LIMITS.replication_rate
     data_memory_bytes: int = DEFAULT_DATA_LIMITS.memory_bytes
     data_file_bytes: int = DEFAULT_DATA_LIMITS.file_bytes
@@ -110,6 +113,7 @@ class ClusterArguments(TypedDict, total=False):
     profile: Literal["kip", "kafka"]
     kip_578_versions: bool
     client_telemetry: bool
+    log_dirs: int | None
     replication_rate: int
     data_memory_bytes: int
     data_file_bytes: int
@@ -340,6 +344,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "controller_listener": lambda text: checked_address("controller_listener", text),
     "kip_578_versions": lambda flag: _checked_flag("kip_578_versions", flag),
     "client_telemetry": lambda flag: _checked_flag("client_telemetry", flag),
+    "log_dirs": _number("log_dirs", 1, MAX_LOG_DIRS),
     "replication_rate": _number("replication_rate", 1, MAX_REPLICATION_RATE),
     "data_memory_bytes": _number("data_memory_bytes", MIN_DATA_MEMORY_BYTES, MAX_DATA_BYTES),
     "data_file_bytes": _number("data_file_bytes", 0, MAX_DATA_BYTES),
@@ -358,7 +363,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 _MAY_BE_NONE = frozenset(
     {
         "listen", "advertise", "controller_listener", "config", "configs", "broker_configs", "seed", "cluster_id",
-        "data_dir", "request_log", "start_ms", "faults", "security",
+        "data_dir", "request_log", "start_ms", "faults", "security", "log_dirs",
     }
 )  # fmt: skip
 OPTION_NAMES = tuple(_CHECKS)

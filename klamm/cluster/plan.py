@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from klamm.cluster.listener_plan import decided_by_options, plan_listeners, warn_of_security
+from klamm.cluster.log_dirs import with_log_dirs
 from klamm.cluster.options import ClusterOptions
 from klamm.cluster.topic_policy import TopicPolicy, named_topic_policy
 from klamm.controller.data_limits import DEFAULT_DATA_LIMITS, MAX_REPLICATION_RATE, DataLimits
@@ -96,6 +97,7 @@ def plan_cluster(
         broker_configs=options.broker_configs,
         decided=decided_by_options(options),
     )
+    settings = with_log_dirs(options, settings)
     broker_ids = _broker_ids(options, settings.combined_node_id)
     combined = settings.combined_node_id
     settings = replace(

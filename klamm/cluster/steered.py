@@ -31,7 +31,20 @@ def described_partition(server: Server, topic_name: str, index: int) -> dict[str
     }
 
 
-def set_disk(server: Server, broker_id: int, *, is_away: bool) -> None:
+def described_log_dirs(server: Server, broker_id: int) -> list[dict[str, Any]]:
+    """The log directories of a broker, as JSON. Raises BrokerError."""
+    return [
+        {
+            "log_dir": one.path,
+            "directory_id": str(one.directory_id),
+            "online": one.is_online,
+            "failed": not one.is_whole,
+        }
+        for one in server.brokers.find(broker_id).log_dirs.all
+    ]
+
+
+async def set_disk(server: Server, broker_id: int, *, is_away: bool) -> None:
     """Take the disk of a broker away, or bring it back. Raises BrokerError."""
     server.brokers.find(broker_id)
     rule_id = AWAY.format(broker_id)
@@ -40,6 +53,7 @@ def set_disk(server: Server, broker_id: int, *, is_away: bool) -> None:
     if is_away:
         rule = {"id": rule_id, "api": list(OF_THE_DISK), "broker": broker_id, "error": "KAFKA_STORAGE_ERROR"}
         server.faults.add(read_rule(rule))
+    await server.steering.set_disk(broker_id, is_away=is_away)
 
 
 def described_group(server: Server, group_id: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import trio
 from klamm.broker.simulated_broker import BrokerError
 from klamm.cluster.errors import ClusterError
 from klamm.cluster.steered import (
+    described_log_dirs,
     described_partition,
     set_disk,
     wait_for_group,
@@ -74,19 +75,29 @@ class SteeringMethods:
         await _steered(self._up.steering.unfence(broker_id))
 
     async def take_disk(self, broker_id: int) -> None:
-        """Take the disk of a broker away: it answers KAFKA_STORAGE_ERROR to requests for records."""
-        await self._set_disk(broker_id, is_away=True)
+        """Take the disk of a broker away: it answers KAFKA_STORAGE_ERROR to requests for records, and its leaderships
+        move."""
+        await _steered(set_disk(self._up, broker_id, is_away=True))
 
     async def return_disk(self, broker_id: int) -> None:
         """Bring the disk of a broker back."""
-        await self._set_disk(broker_id, is_away=False)
+        await _steered(set_disk(self._up, broker_id, is_away=False))
 
-    async def _set_disk(self, broker_id: int, *, is_away: bool) -> None:
+    async def log_dirs(self, broker_id: int) -> list[dict[str, Any]]:
+        """The log directories of a broker: `log_dir`, `directory_id`, `online`, `failed`."""
         await trio.lowlevel.checkpoint()
         try:
-            set_disk(self._up, broker_id, is_away=is_away)
+            return described_log_dirs(self._up, broker_id)
         except BrokerError as error:
             raise ClusterError(str(error)) from None
+
+    async def take_log_dir_offline(self, broker_id: int, log_dir: str) -> None:
+        """Let a log directory fail: its leaderships move. The broker stops if it has no other one."""
+        await _steered(self._up.steering.fail_log_dir(broker_id, log_dir))
+
+    async def repair_log_dir(self, broker_id: int, log_dir: str) -> None:
+        """Repair a log directory; the broker uses it from its next start on."""
+        await _steered(self._up.steering.repair_log_dir(broker_id, log_dir))
 
     async def clean_logs(self) -> None:
         """Apply retention and compaction now, to all topics whose configs say so."""

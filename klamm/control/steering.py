@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from klamm.cluster.options import MAX_BROKER_ID, checked_number
-from klamm.cluster.steered import described_partition, set_disk
+from klamm.cluster.steered import described_log_dirs, described_partition, set_disk
 from klamm.console.shown import shown
 from klamm.control.answers import answer
 from klamm.control.bodies import read_members
@@ -34,6 +34,7 @@ def steering_routes(server: Server, changes: Changes) -> RouteGroup:
         "/brokers/{broker_id}/fence": {"POST": views.fence},
         "/brokers/{broker_id}/unfence": {"POST": views.unfence},
         "/brokers/{broker_id}/disk": {"POST": views.set_disk},
+        "/brokers/{broker_id}/log-dirs": {"GET": views.list_log_dirs, "POST": views.set_log_dir},
         "/transactions/{transactional_id}/time-out": {"POST": views.time_out},
         "/logs/clean": {"POST": views.clean_logs},
     }
@@ -94,9 +95,26 @@ class _SteeringViews:
 
     async def set_disk(self, request: Request) -> Response:
         broker_id = known_broker(self._server, request)
-        is_away = await _required(request, "away", _check_flag)
-        set_disk(self._server, broker_id, is_away=is_away)
-        return answer({"id": broker_id, "away": is_away})
+        is_away = await _required(request, "away", _check_flag("away"))
+        return await self._steer(
+            lambda: set_disk(self._server, broker_id, is_away=is_away), lambda: {"id": broker_id, "away": is_away}
+        )
+
+    async def list_log_dirs(self, request: Request) -> Response:
+        return answer(self._log_dirs(known_broker(self._server, request)))
+
+    async def set_log_dir(self, request: Request) -> Response:
+        broker_id = known_broker(self._server, request)
+        given = await read_members(request, {"log_dir": _check_text, "failed": _check_flag("failed")})
+        if len(given) != 2:
+            raise Refused(400, "the members 'log_dir' and 'failed' are expected")
+        steering = self._server.steering
+        change = steering.fail_log_dir if given["failed"] else steering.repair_log_dir
+
+        return await self._steer(lambda: change(broker_id, given["log_dir"]), lambda: self._log_dirs(broker_id))
+
+    def _log_dirs(self, broker_id: int) -> dict[str, Any]:
+        return {"id": broker_id, "log_dirs": described_log_dirs(self._server, broker_id)}
 
     async def clean_logs(self, request: Request) -> Response:
         await read_members(request, {})
@@ -151,9 +169,17 @@ def _check_rate(rate: object) -> None:
         checked_number("rate", rate, 0, MAX_RATE)
 
 
-def _check_flag(flag: object) -> None:
-    if not isinstance(flag, bool):
-        raise ValueError(f"away {shown(flag)}: true or false is expected")
+def _check_flag(name: str) -> Callable[[object], None]:
+    def check(flag: object) -> None:
+        if not isinstance(flag, bool):
+            raise ValueError(f"{name} {shown(flag)}: true or false is expected")
+
+    return check
+
+
+def _check_text(path: object) -> None:
+    if not isinstance(path, str):
+        raise ValueError(f"log_dir {shown(path)}: a path is expected")
 
 
 _PARTITION = [TOPIC, {"name": "partition", "in": "path", "required": True, "schema": {"type": "integer"}}]
@@ -174,6 +200,14 @@ SCHEMAS = {
     "ReplicationOfBroker": answered({"id": _ID, "rate": {"type": ["integer", "null"]}}),
     "Disk": asked({"away": {"type": "boolean"}}),
     "DiskOfBroker": answered({"id": _ID, "away": {"type": "boolean"}}),
+    "LogDirs": answered({"id": _ID, "log_dirs": {"type": "array", "items": answered({
+        "log_dir": {"type": "string"},
+        "directory_id": {"type": "string"},
+        "online": {"type": "boolean"},
+        "failed": {"type": "boolean", "description": "it is used again after a repair and a restart of the broker"},
+    })}}),
+    "LogDirChange": {**asked({"log_dir": {"type": "string"}, "failed": {"type": "boolean"}}),
+        "required": ["log_dir", "failed"]},
     "Cleaned": answered({"cleaned": {"type": "boolean"}}),
     "TimedOut": answered({"transactional_id": {"type": "string"}}),
 }  # fmt: skip
@@ -210,6 +244,10 @@ PATHS = {
     "/brokers/{broker_id}/unfence": _on_broker("unfenceBroker", "Let a broker send heartbeats again"),
     "/brokers/{broker_id}/disk": _on_broker("setDisk", "Take a broker's disk away, or bring it back", "DiskOfBroker",
         "Disk"),
+    "/brokers/{broker_id}/log-dirs": {
+        "get": operation("listLogDirs", "The log directories of a broker", "LogDirs", refusals=(404,)),
+        **_on_broker("setLogDir", "Let a log directory fail, or repair it", "LogDirs", "LogDirChange"),
+    },
     "/logs/clean": {
         "post": operation("cleanLogs", "Apply retention and compaction now", "Cleaned", refusals=(400, 413)),
     },

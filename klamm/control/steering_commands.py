@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from klamm.console.options import CommandParser, whole_number
+from klamm.console.options import CommandParser, UsageError, whole_number
 from klamm.protocol.printable import printable
 
 MAX_NUMBER = 2**31 - 1
@@ -42,6 +42,13 @@ def add_steering_commands(add: Add, commands: Any, everywhere: CommandParser) ->
     where = disk.add_mutually_exclusive_group(required=True)
     where.add_argument("--away", action="store_true", help="answer KAFKA_STORAGE_ERROR to requests for records")
     where.add_argument("--back", action="store_true", help="serve records again")
+    text = "let a log directory of a broker fail, or repair it; without option list them"
+    directory = add("log-dir", _log_dir, text, "log-dir 2 /tmp/kafka-logs-1 --offline")
+    directory.add_argument("broker_id", metavar="ID", type=_number, help="id of the broker")
+    directory.add_argument("log_dir", metavar="PATH", nargs="?", help="its path (default: list all)")
+    state = directory.add_mutually_exclusive_group()
+    state.add_argument("--offline", action="store_true", help="its disk fails; its leaderships move")
+    state.add_argument("--repaired", action="store_true", help="the broker uses it from its next start on")
     cleaned = ("POST", "/logs/clean", None)
     add(
         "clean-logs",
@@ -107,6 +114,25 @@ def _rate(given: argparse.Namespace) -> tuple[str, str, dict[str, object]]:
 
 def _disk(given: argparse.Namespace) -> tuple[str, str, dict[str, object]]:
     return "POST", f"/brokers/{given.broker_id}/disk", {"away": given.away}
+
+
+def _log_dir(given: argparse.Namespace) -> tuple[str, str, dict[str, object] | None]:
+    path = f"/brokers/{given.broker_id}/log-dirs"
+    if given.log_dir is None and not given.offline and not given.repaired:
+        return "GET", path, None
+    if given.log_dir is None or not (given.offline or given.repaired):
+        raise UsageError("PATH and one of --offline and --repaired are expected together")
+    return "POST", path, {"log_dir": given.log_dir, "failed": given.offline}
+
+
+def log_dirs_text(content: Mapping[str, Any]) -> str:
+    """The lines of a broker's log directories."""
+    lines = []
+    for one in content["log_dirs"]:
+        state = "online" if one["online"] else "offline"
+        waits = "" if one["failed"] is not one["online"] else ", until a restart"
+        lines.append(f"{printable(str(one['log_dir']))}  {one['directory_id']}  {state}{waits}\n")
+    return "".join(lines)
 
 
 def _on_broker(name: str) -> Callable[[argparse.Namespace], tuple[str, str, None]]:

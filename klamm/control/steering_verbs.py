@@ -57,12 +57,26 @@ class SteeringVerbs:
         self.ask("POST", f"/brokers/{broker_id}/unfence")
 
     def take_disk(self, broker_id: int) -> None:
-        """Take the disk of a broker away: it answers KAFKA_STORAGE_ERROR to requests for records."""
+        """Take the disk of a broker away: it answers KAFKA_STORAGE_ERROR to requests for records, and its leaderships
+        move."""
         self.ask("POST", f"/brokers/{broker_id}/disk", {"away": True})
 
     def return_disk(self, broker_id: int) -> None:
         """Bring the disk of a broker back."""
         self.ask("POST", f"/brokers/{broker_id}/disk", {"away": False})
+
+    def log_dirs(self, broker_id: int) -> list[dict[str, Any]]:
+        """The log directories of a broker: `log_dir`, `directory_id`, `online`, `failed`."""
+        found: list[dict[str, Any]] = self.ask("GET", f"/brokers/{broker_id}/log-dirs")["log_dirs"]
+        return found
+
+    def take_log_dir_offline(self, broker_id: int, log_dir: str) -> None:
+        """Let a log directory fail: its leaderships move. The broker stops if it has no other one."""
+        self.ask("POST", f"/brokers/{broker_id}/log-dirs", {"log_dir": log_dir, "failed": True})
+
+    def repair_log_dir(self, broker_id: int, log_dir: str) -> None:
+        """Repair a log directory; the broker uses it from its next start on."""
+        self.ask("POST", f"/brokers/{broker_id}/log-dirs", {"log_dir": log_dir, "failed": False})
 
     def clean_logs(self) -> None:
         """Apply retention and compaction now, to all topics whose configs say so."""

@@ -6,7 +6,7 @@ from typing import Any
 from klamm.control.clock_commands import clock_text
 from klamm.control.fault_commands import fault_text, faults_text
 from klamm.control.recorded import LoggedRequest, Record
-from klamm.control.steering_commands import partition_text
+from klamm.control.steering_commands import log_dirs_text, partition_text
 from klamm.protocol.printable import printable
 
 COLUMNS = ("id", "rack", "host", "port", "state", "fenced", "broker_epoch", "replicas")
@@ -91,6 +91,7 @@ _TEXTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "end_offset": lambda content: f"snapshot of {content['records']} records, up to offset {content['end_offset']}\n",
     "records": _records,
     "requests": _requests,
+    "log_dirs": log_dirs_text,
     "rate": lambda content: f"broker {content['id']}: rate {_cell(content['rate'])}\n",
     "away": lambda content: f"the disk of broker {content['id']} is {'away' if content['away'] else 'back'}\n",
     "cleaned": lambda _: "retention and compaction are done\n",

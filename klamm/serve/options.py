@@ -29,6 +29,7 @@ from klamm.controller.data_limits import (
     DEFAULT_DATA_LIMITS,
     DEFAULT_SNAPSHOT_RECORDS,
     MAX_DATA_BYTES,
+    MAX_LOG_DIRS,
     MAX_REPLICATION_RATE,
     MAX_SNAPSHOT_RECORDS,
     MIN_DATA_MEMORY_BYTES,
@@ -244,6 +245,13 @@ def _add_records(group: argparse._ArgumentGroup) -> None:
         help=f"messages per second that each follower fetches of each partition (default: {limits.replication_rate})",
     )
     add(
+        "--log-dirs",
+        metavar="N",
+        type=_log_dirs,
+        action=Once,
+        help="log directories per broker (default: log.dirs)",
+    )
+    add(
         "--data-memory-bytes",
         metavar="BYTES",
         type=_memory_bytes,
@@ -255,7 +263,7 @@ def _add_records(group: argparse._ArgumentGroup) -> None:
         metavar="BYTES",
         type=_file_bytes,
         action=Once,
-        help=f"most bytes of further batches, in a file without a name (default: {limits.file_bytes})",
+        help=f"most bytes of others, in a file (default: {limits.file_bytes})",
     )
     add(
         "--data-dir", metavar="DIR", type=file_path, action=Once, help="directory of the metadata log (default: memory)"
@@ -308,6 +316,10 @@ def _broker_count(text: str) -> int:
 
 def _replication_rate(text: str) -> int:
     return whole_number(text, 1, MAX_REPLICATION_RATE)
+
+
+def _log_dirs(text: str) -> int:
+    return whole_number(text, 1, MAX_LOG_DIRS)
 
 
 def _memory_bytes(text: str) -> int:

@@ -7,7 +7,8 @@ import pytest
 
 from klamm.broker.assembly import assemble
 from klamm.broker.brokers import NoSuchBroker, SimulatedBrokers
-from klamm.broker.simulated_broker import HEARTBEAT_GROUPS, BrokerError, SimulatedBroker, disk_of
+from klamm.broker.log_dirs.directories import directory_id
+from klamm.broker.simulated_broker import HEARTBEAT_GROUPS, BrokerError, SimulatedBroker
 from klamm.controller.authorizer import STANDARD_AUTHORIZER
 from klamm.controller.core import Answer, Call, Controller
 from klamm.controller.metadata.broker import EndPoint
@@ -65,7 +66,7 @@ def test_a_broker_registers_what_it_is_and_is_unfenced() -> None:
     bring_up(broker)
     known = process.controller.image.brokers[1]
     assert (known.incarnation_id, known.broker_epoch) == (broker.incarnation_id, broker.broker_epoch)
-    assert (known.rack, known.end_points, known.log_dirs) == ("r", AT, (disk_of(CLUSTER_ID, 1),))
+    assert (known.rack, known.end_points, known.log_dirs) == ("r", AT, (directory_id(CLUSTER_ID, 1, 0),))
     assert not known.fenced
     assert broker.is_up
 

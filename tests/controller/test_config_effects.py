@@ -91,11 +91,11 @@ def warnings(**options: object) -> tuple[str, ...]:
 
 
 def test_configs_that_do_nothing_are_named_unless_they_have_their_defaults() -> None:
-    configs = {"num.partitions": 3, "num.io.threads": 4, "log.dirs": "/data", "queued.max.requests": 500}
+    configs = {"num.partitions": 3, "num.io.threads": 4, "metadata.max.retention.ms": 5, "queued.max.requests": 500}
     own = {2: {"background.threads": 11, "ssl.client.auth": "none"}}
     assert warnings(configs=configs, broker_configs=own) == (
         "these configs are stored and shown, and have no other effect here: background.threads, num.io.threads",
-        "options or the simulation decide, so these configs have no effect: log.dirs (--data-dir)",
+        "options or the simulation decide, so these configs have no effect: metadata.max.retention.ms (--keep-history)",
         "no listener uses TLS or SASL, so these configs have no effect: ssl.client.auth",
     )
 

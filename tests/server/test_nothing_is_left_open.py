@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from klamm.broker.simulated_broker import REGISTERED_FEATURES, BrokerError, disk_of
+from klamm.broker.log_dirs.directories import directory_id
+from klamm.broker.simulated_broker import REGISTERED_FEATURES, BrokerError
 from klamm.protocol.messages.brokers import broker_registration
 from klamm.protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, Feature
 from klamm.server.addresses import Address
@@ -92,12 +93,12 @@ async def take_the_disk_of(running: RunningServer, owner: int, broker_id: int) -
     request = BrokerRegistrationRequest(
         broker_id=owner,
         cluster_id=cluster_id,
-        incarnation_id=disk_of("", owner),
+        incarnation_id=directory_id("", owner, 0),
         features=[
             Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
             for name, lowest, highest in REGISTERED_FEATURES
         ],
-        log_dirs=[disk_of(cluster_id, broker_id)],
+        log_dirs=[directory_id(cluster_id, broker_id, 0)],
     )
     answer = await peer.ask(broker_registration.API, 4, request)
     assert answer.error_code == 0

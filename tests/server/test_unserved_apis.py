@@ -15,10 +15,10 @@ from klamm.protocol.messages.transactions import init_producer_id
 from klamm.server.unserved_requests import MAX_NAMED
 from tests.server.harness import open_test_server
 
-ALTER_REPLICA_LOG_DIRS, VOTE, ENVELOPE = 34, 52, 58
+BEGIN_QUORUM_EPOCH, VOTE, ENVELOPE = 53, 52, 58
 NAMED = "Vote"
 NO_API = -1
-UNSERVED = (ALTER_REPLICA_LOG_DIRS, VOTE, ENVELOPE, NO_API)
+UNSERVED = (BEGIN_QUORUM_EPOCH, VOTE, ENVELOPE, NO_API)
 
 
 def bare_frame(api_key: int, api_version: int) -> bytes:

@@ -10,7 +10,6 @@ from klamm.protocol.fields import Message
 from klamm.protocol.messages.brokers import (
     broker_heartbeat,
     broker_registration,
-    describe_log_dirs,
     unregister_broker,
 )
 from klamm.protocol.messages.cluster import api_versions, describe_cluster
@@ -65,6 +64,7 @@ from tests.controller.handlers.guarded_cluster import (
     description,
     entry,
 )
+from tests.controller.handlers.log_dir_rows import LOG_DIR_ROWS
 from tests.controller.handlers.quorum_rows import QUORUM_ROWS, TELEMETRY
 from tests.controller.handlers.raft_rows import RAFT_ROWS
 from tests.controller.handlers.share_rows import SHARE_ROWS
@@ -141,6 +141,7 @@ QUOTAS = alter_client_quotas.EntryData(
 CREATABLE = create_topics.CreatableTopic
 ROWS = [
     *GROUP_ROWS,
+    *LOG_DIR_ROWS,
     *RAFT_ROWS,
     *SHARE_ROWS,
     *QUORUM_ROWS,
@@ -221,15 +222,6 @@ ROWS = [
         alter_client_quotas.API,
         lambda name: alter_client_quotas.AlterClientQuotasRequest(entries=[QUOTAS]),
         [on_cluster(OP.ALTER_CONFIGS)],
-        CLUSTER_DENIED,
-    ),
-    Row(
-        "DescribeLogDirs",
-        describe_log_dirs.API,
-        lambda name: describe_log_dirs.DescribeLogDirsRequest(
-            topics=[describe_log_dirs.DescribableLogDirTopic(topic=name, partitions=[0])]
-        ),
-        [on_cluster(DESCRIBE), on_cluster(ALTER)],
         CLUSTER_DENIED,
     ),
     Row(

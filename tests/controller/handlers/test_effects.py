@@ -10,6 +10,7 @@ import pytest
 
 import klamm.broker
 import klamm.controller
+from klamm.broker.handlers.alter_replica_log_dirs import ReplicasMoved
 from klamm.broker.handlers.batches_written import BatchesWritten
 from klamm.broker.handlers.delete_records import DeletedBefore
 from klamm.broker.handlers.fetch import _Advance as SessionAdvanced
@@ -34,6 +35,11 @@ from klamm.controller.quotas.mutations import _TokensTaken as TokensTaken
 from klamm.controller.steps import run_whole
 from klamm.protocol.fields import Message
 from klamm.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from klamm.protocol.messages.brokers.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest
 from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
 from klamm.protocol.messages.cluster.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
@@ -111,6 +117,13 @@ def losing_a_directory(cluster: DrivenCluster) -> Message:
     assert isinstance(request, BrokerHeartbeatRequest)
     request.offline_log_dirs = [directory(2)]
     return request
+
+
+def preferring_a_directory(_cluster: DrivenCluster) -> Message:
+    """For a replica that does not exist yet."""
+    named = AlterReplicaLogDirTopic(name="later", partitions=[0])
+    path = "/tmp/kafka-logs"
+    return AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=[named])])
 
 
 def registering_again(cluster: DrivenCluster) -> Message:
@@ -196,6 +209,7 @@ CASES: dict[str, tuple[Make, type[Effect]]] = {
     "WriteTxnMarkers": (writing_a_marker, MarkersWritten),
     "Fetch in a session": (lambda cluster: fetch_in_session(cluster, 1), SessionAdvanced),
     "Fetch that ends a session": (lambda cluster: fetch_in_session(cluster, -1), SessionClosed),
+    "AlterReplicaLogDirs": (preferring_a_directory, ReplicasMoved),
     "GetTelemetrySubscriptions": (asking_what_to_push, InstanceKept),
 }
 
@@ -223,6 +237,7 @@ def soft_facts(cluster: DrivenCluster) -> dict[str, Any]:
         "sessions": copy.deepcopy(controller._sessions._sessions),
         "fetch sessions": {broker_id: sessions_of(broker) for broker_id, broker in cluster.brokers.by_id.items()},
         "instances": {broker_id: len(one.client_instances) for broker_id, one in cluster.brokers.by_id.items()},
+        "log directories": dict(cluster.brokers.log_dir_work.placed._preferred),
         "work": [type(work) for work in controller._background._long],
     }
 

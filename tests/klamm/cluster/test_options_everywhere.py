@@ -43,6 +43,7 @@ VALUES: Final[dict[str, tuple[Any, Any]]] = {
     "controller_listener": ("127.0.0.1:0", "127.0.0.1:0"),
     "kip_578_versions": (True, True),
     "client_telemetry": (True, True),
+    "log_dirs": (3, "3"),
     "replication_rate": (10, "10"),
     "data_memory_bytes": (2_000_000, "2000000"),
     "data_file_bytes": (30, "30"),

@@ -25,11 +25,16 @@ async def connect(cluster: klamm.Cluster, broker_id: int) -> Peer:
 async def write(cluster: klamm.Cluster, count: int = 1, acks: int = -1, timeout_ms: int = 5_000) -> int:
     """The error code of a Produce to the leader."""
     peer = await connect(cluster, await cluster.leader(TOPIC, 0))
+    code = await write_at(peer, count, acks, timeout_ms)
+    await peer.aclose()
+    return code
+
+
+async def write_at(peer: Peer, count: int = 1, acks: int = -1, timeout_ms: int = 5_000) -> int:
     data = [produce.PartitionProduceData(index=0, records=batch(count))]
     topic = produce.TopicProduceData(name=TOPIC, partition_data=data)
     request = produce.ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[topic])
     response = await peer.ask(produce.API, 9, request)
-    await peer.aclose()
     return int(response.responses[0].partition_responses[0].error_code)
 
 
@@ -145,15 +150,37 @@ async def test_a_disk_is_away_and_back() -> None:
     async with klamm.Cluster(brokers=2) as cluster:
         await cluster.create_topic(TOPIC, 1, 2)
         await cluster.move_leader(TOPIC, 0, 1)
+        await cluster.create_topic("alone", 2, 1)
+        peer = await connect(cluster, 1)
         await cluster.take_disk(1)
         await cluster.take_disk(1)
-        assert await write(cluster) == klamm.ErrorCode.KAFKA_STORAGE_ERROR
+        assert await cluster.leader(TOPIC, 0) == 2
+        assert await cluster.isr(TOPIC, 0) == [2]
+        assert {await cluster.leader("alone", index) for index in range(2)} == {2, -1}
+        assert cluster._up.image.brokers[1].fenced
+        assert await write_at(peer) == klamm.ErrorCode.KAFKA_STORAGE_ERROR
         assert [(fault.id, fault.hits) for fault in await cluster.faults()] == [("disk-1-is-away", 1)]
-        await cluster.move_leader(TOPIC, 0, 2)
         assert await write(cluster) == 0
-        await cluster.move_leader(TOPIC, 0, 1)
+        with pytest.raises(klamm.ClusterError, match="the disk of broker 1 is away"):
+            await cluster.unfence_broker(1)
         await cluster.return_disk(1)
-        assert await write(cluster) == 0
+        assert {await cluster.leader("alone", index) for index in range(2)} == {1, 2}
+        await cluster.wait_for_isr(TOPIC)
+        await cluster.move_leader(TOPIC, 0, 1)
+        assert await write_at(peer) == 0
+        await peer.aclose()
+
+
+async def test_a_broker_cannot_start_while_its_disk_is_away() -> None:
+    async with klamm.Cluster(brokers=2) as cluster:
+        await cluster.take_disk(2)
+        await cluster.stop_broker(2)
+        with pytest.raises(klamm.ClusterError, match="broker 2 cannot start: its disk is away"):
+            await cluster.start_broker(2)
+        await cluster.return_disk(2)
+        await cluster.start_broker(2)
+        assert not cluster._up.image.brokers[2].fenced
+        await cluster.return_disk(2)
 
 
 async def test_waits_for_topics_and_reassignments() -> None:

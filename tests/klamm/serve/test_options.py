@@ -41,7 +41,7 @@ def test_every_option_is_read() -> None:
         "--broker-set 2:num.partitions=4 --profile kafka --seed 7 --data-dir d --request-log r.jsonl "
         "--controller-listener localhost:9093 --control 127.0.0.1:0 "
         "--advertise example.org:29092 --cluster-id some-id --log-format json "
-        "--replication-rate 10 --data-memory-bytes 2000000 --data-file-bytes 30 --snapshot-records 40"
+        "--log-dirs 3 --replication-rate 10 --data-memory-bytes 2000000 --data-file-bytes 30 --snapshot-records 40"
     )
     assert decode_serve_options(arguments.split()) == ServeOptions(
         listen=Address("::1", 0),
@@ -60,6 +60,7 @@ def test_every_option_is_read() -> None:
         advertise=Address("example.org", 29092),
         cluster_id="some-id",
         log_format="json",
+        log_dirs=3,
         replication_rate=10,
         data_memory_bytes=2_000_000,
         data_file_bytes=30,
@@ -101,6 +102,8 @@ def test_every_option_is_read() -> None:
     (["--cluster-id", "x" * 65], "--cluster-id"),
     (["--data-dir", ""], "--data-dir: '' is no path"),
     (["--set", "num.partitions=3", "--set", "num.partitions=4"], "--set: num.partitions is given twice"),
+    (["--log-dirs", "0"], "--log-dirs: '0': a whole number from 1 to 100 is expected"),
+    (["--log-dirs", "101"], "--log-dirs: '101'"),
     (["--replication-rate", "0"], "--replication-rate: '0': a whole number from 1 to 1000000000 is expected"),
     (["--replication-rate", "1e6"], "--replication-rate: '1e6'"),
     (["--data-memory-bytes", "1048575"], "--data-memory-bytes: '1048575': a whole number from 1048576"),
