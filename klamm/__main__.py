@@ -30,6 +30,7 @@ def _run(given: Sequence[str]) -> int:
         "control": _control,
         "scenario": _scenario,
         "reassign-partitions": _reassign,
+        "follow": _follow,
         "wire": _wire,
         "pipeline": _pipeline,
         "broker-properties": _broker_properties,
@@ -158,6 +159,17 @@ def _reassign(options: Sequence[str]) -> int:
     from klamm.reassign.command import reassign_command
 
     return reassign_command(decoded)
+
+
+def _follow(options: Sequence[str]) -> int:
+    from klamm.console.options import UsageError
+    from klamm.twin.follow_command import decode_follow_options, follow_command
+
+    try:
+        decoded = decode_follow_options(options)
+    except UsageError as error:
+        return _refuse(f"klamm follow: {error}")
+    return follow_command(decoded)
 
 
 def _wire(options: Sequence[str]) -> int:

@@ -66,6 +66,12 @@ GROUPS: Final = {
             "klamm.reassign.options:reassign_parser",
         ),
         Command(
+            "follow",
+            "keep a copy of a cluster's metadata log",
+            "klamm follow --bootstrap-controller HOST:9093 --data-dir copy",
+            "klamm.twin.follow_command:follow_parser",
+        ),
+        Command(
             "wire",
             "convert Kafka's bytes to JSON and back",
             "klamm wire list",

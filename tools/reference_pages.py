@@ -40,6 +40,7 @@ COMMANDS = (
     "broker-properties",
     "assign",
     "reassign-partitions",
+    "follow",
     "wire",
     "wire decode",
     "wire encode",

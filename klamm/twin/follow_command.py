@@ -1,0 +1,144 @@
+"""`klamm follow`: keeps a copy of a cluster's metadata log, as an observer of its controllers (docs/twins.md).
+
+Exit codes: 0 after an interrupt or SIGTERM, and with --once when the copy has caught up; 1 if the cluster cannot be
+followed into this directory any more, with the reason in one line on stderr; 2 for a wrong call or wrong properties.
+"""
+
+import argparse
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from klamm.admin.client_configs import InvalidClientProperties
+from klamm.admin.client_properties import decode_client_properties
+from klamm.admin.connection import Connection, open_connection
+from klamm.admin.security import ClientSecurity
+from klamm.admin.streams import ConnectionLost
+from klamm.cluster.options import checked_cluster_id
+from klamm.console.options import CommandParser, Once, argument_of, file_path
+from klamm.controller.log.errors import LogError
+from klamm.protocol.printable import printable
+from klamm.server.addresses import Address, decode_listen
+from klamm.twin.followed_log import FollowedLog
+from klamm.twin.follower import Follower
+from klamm.twin.leader import NotFollowable
+
+CLIENT_ID: Final = "klamm-follow"
+MAX_ANSWER_BYTES: Final = 100 << 20
+CONNECT_SECONDS: Final = 10.0
+EXIT_DONE, EXIT_FAILED, EXIT_WRONG_CALL = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class FollowOptions:
+    """The parsed options of `klamm follow`."""
+
+    controllers: Sequence[Address]
+    data_dir: Path
+    command_config: Path | None
+    cluster_id: str | None
+    once: bool
+
+
+def follow_parser() -> CommandParser:
+    """The options of `klamm follow`."""
+    parser = CommandParser(
+        prog="klamm follow",
+        description="Keep a copy of the metadata log of a Kafka cluster without ZooKeeper (3.3 or newer), until it is "
+        "interrupted. Klamm reads as a broker does, and changes nothing; the controllers list it among their "
+        "observers for some minutes.",
+        example="klamm follow --bootstrap-controller prod:9093 --data-dir copy",
+    )
+    add = parser.add_argument
+    add("--bootstrap-controller", metavar="HOST:PORT,…", type=argument_of(_addresses), action=Once, required=True,
+        help="controllers of the cluster; the one that leads is found")  # fmt: skip
+    add("--data-dir", metavar="DIR", type=file_path, action=Once, required=True,
+        help="the directory of the copy: a new one, or that of an earlier call")  # fmt: skip
+    add("--command-config", metavar="FILE", type=file_path, action=Once,
+        help="settings of a Kafka client: security.protocol, ssl.…, sasl.… (default: none)")  # fmt: skip
+    add("--cluster-id", metavar="ID", type=argument_of(checked_cluster_id), action=Once,
+        help="the id that the cluster must have (default: what it says; controllers before 3.7 say none)")  # fmt: skip
+    add("--once", action="store_true", help="end when the copy has everything that the cluster has agreed on")
+    return parser
+
+
+def decode_follow_options(arguments: Sequence[str]) -> FollowOptions:
+    """The options after `klamm follow`. Raises UsageError."""
+    given: argparse.Namespace = follow_parser().parse_args(arguments)
+    return FollowOptions(given.bootstrap_controller, given.data_dir, given.command_config, given.cluster_id, given.once)
+
+
+def _addresses(text: str) -> Sequence[Address]:
+    found = [decode_listen(one) for one in text.split(",")]
+    for one in found:
+        if one.is_wildcard or not one.port:
+            raise ValueError(f"{one} is no address that one can connect to")
+    return found
+
+
+def follow_command(options: FollowOptions) -> int:
+    """Run `klamm follow` with these options; returns the exit code."""
+    try:
+        properties = decode_client_properties(options.command_config)
+        log = FollowedLog(options.data_dir)
+    except InvalidClientProperties as error:
+        _say(str(error))
+        return EXIT_WRONG_CALL
+    except LogError as error:
+        return _say_failed(error)
+    if properties.warning is not None:
+        _say(f"warning: {options.command_config}: {properties.warning}")
+    try:
+        if log.cut_bytes:
+            _say(f"cut off {log.cut_bytes} bytes at the end of the copy that an earlier process had not written whole")
+        trio.run(_follow, log, options, properties.security)
+    except (LogError, NotFollowable) as error:
+        return _say_failed(error)
+    finally:
+        log.close()
+    _say(f"the copy ends at offset {log.end_offset} in epoch {log.last_epoch}")
+    return EXIT_DONE
+
+
+async def _follow(log: FollowedLog, options: FollowOptions, security: ClientSecurity) -> None:
+    """Until a signal ends it."""
+    connect = partial(_connect, security)
+    follower = Follower(log, options.controllers, connect, _say, options.cluster_id)
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_end_at_a_signal, signals, nursery.cancel_scope)
+            try:
+                await follower.follow(until_caught_up=options.once)
+            finally:
+                log.keep_state()
+            nursery.cancel_scope.cancel()
+
+
+async def _end_at_a_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
+    async for _ in signals:
+        scope.cancel()
+        return
+
+
+async def _connect(security: ClientSecurity, address: Address) -> Connection:
+    try:
+        with trio.fail_after(CONNECT_SECONDS):
+            return await open_connection(address, CLIENT_ID, MAX_ANSWER_BYTES, security)
+    except trio.TooSlowError:
+        raise ConnectionLost(f"cannot connect to {address} within {CONNECT_SECONDS:g} s") from None
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"klamm follow: {printable(line)}\n")
+    sys.stderr.flush()
+
+
+def _say_failed(reason: object) -> int:
+    _say(str(reason))
+    return EXIT_FAILED

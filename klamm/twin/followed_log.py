@@ -1,0 +1,356 @@
+"""The copy of another cluster's metadata log in a data directory: its batches byte for byte, its snapshots whole.
+
+The copy may be behind the leader's log, but it is never different from it. What a crash has left broken at the end is
+cut off at the next start, because the leader still has it; a batch of which a byte is wrong is not written at all. Each
+append is synced before the next fetch tells the leader how far the copy goes.
+
+`meta.properties` names the followed cluster and an id that is no voter's, so that no controller, neither Apache Kafka's
+nor Klamm's, starts on the copy by mistake.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import SystemRandom
+from typing import Final
+
+from klamm.controller.log.data_dir import (
+    LOG_FOLDER,
+    META_PROPERTIES,
+    DataDirLock,
+    create_data_dir,
+    load_small_file,
+    refuse_foreign_dir,
+    replace_file,
+    sync_dir,
+)
+from klamm.controller.log.errors import CorruptSnapshot, LogError, os_errors_as_log_errors
+from klamm.controller.log.segment_files import list_segments, segment_path, walk_batches
+from klamm.controller.log.snapshot_files import SnapshotFile, check_snapshot, list_snapshots, remove_parts
+from klamm.controller.metadata_log_reader import SnapshotId
+from klamm.protocol.record_batch import BatchHeader, CorruptBatch, check_batch, decode_batch_header
+from klamm.protocol.uuid import Uuid
+
+FIRST_REPLICA_ID: Final = 1_000_000_000
+"""Replica ids of followers are random numbers from here on: no cluster numbers its nodes like that."""
+SEGMENT_BYTES: Final = 1 << 30
+STATE_FILE: Final = "follower-state"
+_PROPERTIES_VERSION: Final = "1"
+
+
+class Diverged(LogError):
+    """The leader's log does not have what this copy has below a high watermark that it has seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerIdentity:
+    """Whose copy a directory holds, and who this follower is to the leader."""
+
+    cluster_id: str
+    replica_id: int
+    directory_id: Uuid
+
+
+@dataclass(slots=True)
+class _Segment:
+    base_offset: int
+    path: Path
+    size: int = 0
+
+
+class FollowedLog:
+    """A copy that grows. It holds the lock of its directory until `close`."""
+
+    def __init__(self, data_dir: Path) -> None:
+        """Opens or creates the copy; a broken tail is cut off. Raises LogError, also for a directory of another
+        kind."""
+        create_data_dir(data_dir)
+        refuse_foreign_dir(data_dir)
+        self.data_dir = data_dir
+        self._lock = DataDirLock(data_dir)
+        self._segments: list[_Segment] = []
+        self._epochs: list[tuple[int, int]] = []
+        """The leader epochs of the copy, each with its first offset, in order."""
+        self._file: int | None = None
+        self.cut_bytes = 0
+        """The bytes that were cut off at this start."""
+        try:
+            self.identity = _load_identity(data_dir)
+            self._folder = data_dir / LOG_FOLDER
+            with os_errors_as_log_errors("use", self._folder):
+                self._folder.mkdir(exist_ok=True)
+                sync_dir(data_dir)
+            remove_parts(self._folder)
+            self.snapshot = self._newest_snapshot()
+            self.end_offset = self.snapshot.end_offset if self.snapshot else 0
+            self._recover()
+            self.high_watermark = self._load_high_watermark()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    @property
+    def last_epoch(self) -> int:
+        """The leader epoch of the last batch; 0 if the copy is empty."""
+        if self._epochs:
+            return self._epochs[-1][0]
+        return self.snapshot.epoch if self.snapshot else 0
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that the copy has."""
+        if self._segments:
+            return self._segments[0].base_offset
+        return self.end_offset
+
+    def name(self, cluster_id: str) -> None:
+        """Note whose copy this is, before the first byte is written. Raises LogError if it is another cluster's."""
+        if self.identity is None:
+            replica_id = SystemRandom().randrange(FIRST_REPLICA_ID, 2**31 - 1)
+            self.identity = FollowerIdentity(cluster_id, replica_id, Uuid(os.urandom(16)))
+            _write_identity(self.data_dir, self.identity)
+        elif self.identity.cluster_id != cluster_id:
+            raise LogError(
+                f"{self.data_dir} is a copy of cluster {self.identity.cluster_id}, and this is cluster {cluster_id}"
+            )
+
+    # -- growing ---------------------------------------------------------------------------------------------------
+
+    def append(self, records: bytes) -> int:
+        """Write the whole batches of a Fetch answer that continue the copy, and sync. Returns their number.
+
+        Raises CorruptBatch before anything is written if a batch is broken, has an older epoch, or does not continue
+        the copy; LogError if the file cannot be written."""
+        batches = list(self._checked(records))
+        for header, start, end in batches:
+            segment = self._segment_for(header.base_offset, end - start)
+            with os_errors_as_log_errors("write", segment.path):
+                _write_whole(self._opened(segment), records[start:end], segment.size)
+            self._note(segment, header, segment.size, end - start)
+        if batches and self._file is not None:
+            with os_errors_as_log_errors("sync", self._segments[-1].path):
+                os.fdatasync(self._file)
+        return len(batches)
+
+    def _checked(self, records: bytes) -> Iterator[tuple[BatchHeader, int, int]]:
+        position, next_offset, epoch = 0, self.end_offset, self.last_epoch
+        while position < len(records):
+            try:
+                end = check_batch(records, position)
+            except CorruptBatch as error:
+                if error.torn:
+                    return  # The leader cuts its answer at a number of bytes.
+                raise
+            header = decode_batch_header(records, position)
+            if header.last_offset >= self.end_offset:
+                if header.base_offset != next_offset or header.last_offset < header.base_offset:
+                    reason = f"it has offsets {header.base_offset} to {header.last_offset} where {next_offset} was due"
+                    raise CorruptBatch(reason, position=position, torn=False)
+                if header.leader_epoch < epoch:
+                    reason = f"it has leader epoch {header.leader_epoch} behind {epoch}"
+                    raise CorruptBatch(reason, position=position, torn=False)
+                yield header, position, end
+                next_offset, epoch = header.last_offset + 1, header.leader_epoch
+            position = end
+
+    def note_high_watermark(self, high_watermark: int) -> None:
+        """The leader says up to where the log can change no more."""
+        self.high_watermark = max(self.high_watermark, min(high_watermark, self.end_offset))
+
+    def keep_state(self) -> None:
+        """Write the high watermark durably, so that a later start knows what must not change."""
+        state = {"highWatermark": self.high_watermark, "endOffset": self.end_offset, "leaderEpoch": self.last_epoch}
+        replace_file(self._folder / STATE_FILE, json.dumps(state) + "\n")
+
+    # -- what the leader demands -----------------------------------------------------------------------------------
+
+    def truncate(self, epoch: int, end_offset: int) -> int:
+        """Remove what the leader does not have: its log has `epoch` up to `end_offset`. Returns the new end.
+
+        Raises Diverged, and changes nothing, if a record below the high watermark would be lost."""
+        to = min(end_offset, self._end_of_epoch(epoch))
+        if to < self.high_watermark:
+            raise Diverged(
+                f"the leader has another log from offset {to} on, and offsets up to {self.high_watermark} could not "
+                f"change any more: the cluster has lost records, or {self.data_dir} is a copy of another one. Nothing "
+                "was changed; follow it into another directory"
+            )
+        self._cut_to(to)
+        return to
+
+    def begin_anew(self, snapshot: SnapshotFile) -> None:
+        """The log begins behind a snapshot that was fetched whole; what was before it is removed."""
+        self._close_file()
+        with os_errors_as_log_errors("remove the log before the snapshot in", self._folder):
+            for segment in self._segments:
+                segment.path.unlink()
+            for older in list_snapshots(self._folder):
+                if older.path != snapshot.path:
+                    older.path.unlink()
+            sync_dir(self._folder)
+        self._segments, self._epochs = [], []
+        self.snapshot = SnapshotId(snapshot.end_offset, snapshot.leader_epoch)
+        self.end_offset = self.high_watermark = snapshot.end_offset
+
+    @property
+    def folder(self) -> Path:
+        """Where segments and snapshots lie."""
+        return self._folder
+
+    def close(self) -> None:
+        """Release the directory."""
+        self._close_file()
+        self._lock.release()
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _end_of_epoch(self, epoch: int) -> int:
+        """Where records of `epoch` and older ones end in this copy."""
+        for number, first_offset in self._epochs:
+            if number > epoch:
+                return first_offset
+        return self.end_offset
+
+    def _cut_to(self, offset: int) -> None:
+        self._close_file()
+        while self._segments and self._segments[-1].base_offset >= offset:
+            gone = self._segments.pop()
+            with os_errors_as_log_errors("remove", gone.path):
+                gone.path.unlink()
+        if self._segments:
+            segment = self._segments[-1]
+            with os_errors_as_log_errors("cut", segment.path):
+                segment.size = _bytes_before(segment, offset)
+                os.truncate(segment.path, segment.size)
+        self._epochs = [(epoch, first) for epoch, first in self._epochs if first < offset]
+        self.end_offset = offset
+        sync_dir(self._folder)
+
+    def _segment_for(self, base_offset: int, size: int) -> _Segment:
+        if not self._segments or self._segments[-1].size + size > SEGMENT_BYTES:
+            self._close_file()
+            path = segment_path(self._folder, base_offset)
+            with os_errors_as_log_errors("create", path):
+                path.touch()
+                sync_dir(self._folder)
+            self._segments.append(_Segment(base_offset, path))
+        return self._segments[-1]
+
+    def _note(self, segment: _Segment, header: BatchHeader, position: int, size: int) -> None:
+        segment.size = position + size
+        if not self._epochs or self._epochs[-1][0] != header.leader_epoch:
+            self._epochs.append((header.leader_epoch, header.base_offset))
+        self.end_offset = header.last_offset + 1
+
+    def _opened(self, segment: _Segment) -> int:
+        if self._file is None:
+            self._file = os.open(segment.path, os.O_RDWR | os.O_CLOEXEC)
+        return self._file
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _newest_snapshot(self) -> SnapshotId | None:
+        for snapshot in reversed(list_snapshots(self._folder)):
+            with suppress(CorruptSnapshot):
+                check_snapshot(snapshot)
+                return SnapshotId(snapshot.end_offset, snapshot.leader_epoch)
+        return None
+
+    def _recover(self) -> None:
+        """Read the headers of all batches, and cut off everything from the first broken one on."""
+        found = list_segments(self._folder)
+        if found and (self.snapshot is None or found[0].base_offset < self.end_offset):
+            self.end_offset = found[0].base_offset
+        is_broken = False
+        for base_offset, path in found:
+            with os_errors_as_log_errors("read", path):
+                size = path.stat().st_size
+                if is_broken or base_offset != self.end_offset:
+                    self.cut_bytes += size
+                    is_broken = True
+                    path.unlink()
+                    continue
+                is_broken = self._read_segment(_Segment(base_offset, path), size)
+        if self.snapshot is not None and self.end_offset < self.snapshot.end_offset:
+            self._cut_to(0)
+            self.end_offset = self.snapshot.end_offset
+
+    def _read_segment(self, segment: _Segment, size: int) -> bool:
+        """Returns whether its tail was broken."""
+        self._segments.append(segment)
+        fd = os.open(segment.path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            for position, (header, length) in walk_batches(fd, size, _checked_header):
+                if header.base_offset != self.end_offset or header.leader_epoch < self.last_epoch:
+                    raise CorruptBatch("it does not continue the log", position=position, torn=False)
+                self._note(segment, header, position, length)
+        except CorruptBatch:
+            os.ftruncate(fd, segment.size)
+            os.fsync(fd)
+            self.cut_bytes += size - segment.size
+            return True
+        finally:
+            os.close(fd)
+        return False
+
+    def _load_high_watermark(self) -> int:
+        known = self.snapshot.end_offset if self.snapshot else 0
+        text = load_small_file(self._folder / STATE_FILE)
+        if text is not None:
+            with suppress(ValueError, TypeError, KeyError, AttributeError):
+                known = max(known, int(json.loads(text)["highWatermark"]))
+        return min(known, self.end_offset)
+
+
+def _checked_header(data: bytes, position: int) -> tuple[tuple[BatchHeader, int], int]:
+    end = check_batch(data, position)
+    return (decode_batch_header(data, position), end - position), end
+
+
+def _bytes_before(segment: _Segment, offset: int) -> int:
+    """The bytes of the batches of a segment that begin below an offset."""
+    with segment.path.open("rb", buffering=0) as file:
+        for position, (header, _) in walk_batches(file.fileno(), segment.size, _checked_header):
+            if header.base_offset >= offset:
+                return position
+    return segment.size
+
+
+def _write_whole(fd: int, data: bytes, position: int) -> None:
+    with memoryview(data) as rest:
+        written = 0
+        while written < len(rest):
+            written += os.pwrite(fd, rest[written:], position + written)
+
+
+def _load_identity(data_dir: Path) -> FollowerIdentity | None:
+    path = data_dir / META_PROPERTIES
+    text = load_small_file(path)
+    if text is None:
+        return None
+    found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    try:
+        replica_id = int(found["node.id"])
+        if replica_id < FIRST_REPLICA_ID or found["version"] != _PROPERTIES_VERSION:
+            raise LogError(
+                f"{data_dir} belongs to node {replica_id} of a cluster, and is no copy that klamm follow writes"
+            )
+        return FollowerIdentity(found["cluster.id"], replica_id, Uuid.from_text(found["directory.id"]))
+    except (KeyError, ValueError) as error:
+        raise LogError(f"{path} is not what klamm follow writes: {error}") from None
+
+
+def _write_identity(data_dir: Path, identity: FollowerIdentity) -> None:
+    properties = {
+        "version": _PROPERTIES_VERSION,
+        "node.id": identity.replica_id,
+        "cluster.id": identity.cluster_id,
+        "directory.id": identity.directory_id,
+    }
+    replace_file(data_dir / META_PROPERTIES, "".join(f"{name}={value}\n" for name, value in properties.items()))

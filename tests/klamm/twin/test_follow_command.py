@@ -1,0 +1,83 @@
+"""`klamm follow` as a process: beside `klamm serve`, ended by signals, and wrong calls."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from klamm.__main__ import main
+from klamm.cluster.server_process import ServerProcess
+
+ROOT = Path(__file__).parents[3]
+FOLLOW = [sys.executable, "-P", "-m", "klamm", "follow"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def follow(*options: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([*FOLLOW, *options], capture_output=True, text=True, timeout=60, check=False, env=ENVIRONMENT)
+
+
+def test_a_copy_is_made_ended_by_a_signal_and_goes_on(tmp_path: Path) -> None:
+    copy = str(tmp_path / "copy")
+    with ServerProcess(brokers=1, controller_listener="127.0.0.1:0", data_dir=tmp_path / "data") as server:
+        controller = ["--bootstrap-controller", server.controller_bootstrap_servers, "--data-dir", copy]
+        first = follow(*controller, "--once")
+        assert (first.returncode, first.stdout) == (0, "")
+        going = subprocess.Popen([*FOLLOW, *controller], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        try:
+            assert going.stderr is not None
+            assert "following controller" in going.stderr.readline()
+            in_use = follow(*controller)
+            going.send_signal(signal.SIGTERM)
+            rest = going.communicate(timeout=30)[1]
+        finally:
+            going.kill()
+        assert going.returncode == 0
+        assert "the copy ends at offset" in rest
+        assert in_use.returncode == 1
+        assert "is in use by another Klamm" in in_use.stderr
+        assert len(in_use.stderr.splitlines()) == 1
+    written = (tmp_path / "data" / "__cluster_metadata-0" / f"{0:020}.log").read_bytes()
+    copied = (tmp_path / "copy" / "__cluster_metadata-0" / f"{0:020}.log").read_bytes()
+    assert copied
+    assert written.startswith(copied)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--data-dir", "x"], "required: --bootstrap-controller"),
+        (["--bootstrap-controller", "h:1"], "required: --data-dir"),
+        (["--bootstrap-controller", "h", "--data-dir", "x"], "port"),
+        (["--bootstrap-controller", "0.0.0.0:1", "--data-dir", "x"], "no address that one can connect to"),
+        (["--bootstrap-controller", "h:0", "--data-dir", "x"], "no address that one can connect to"),
+        (["--bootstrap-controller", "h:1", "--data-dir", "x", "--cluster-id", "no id"], "--cluster-id"),
+    ],
+)
+def test_a_wrong_call_is_refused_in_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    reason: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["follow", *options]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("klamm follow: ")
+    assert reason in line
+    assert not list(tmp_path.iterdir())
+
+
+def test_wrong_properties_are_refused_before_the_directory_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "client.properties").write_text("security.protocol=SECRET\n")
+    call = ["--bootstrap-controller", "h:1", "--data-dir", str(tmp_path / "copy")]
+    assert main(["follow", *call, "--command-config", str(tmp_path / "client.properties")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "client.properties: security.protocol: SECRET" in line
+    assert not (tmp_path / "copy").exists()
