@@ -7,8 +7,10 @@ new ones, for nights and after changes of the wire format. Hypothesis stores its
 fixtures are made once; all tests that use Spark count as one module.
 """
 
+import gc
 import os
 import signal
+from collections.abc import Generator
 from pathlib import Path
 from typing import Final
 
@@ -72,6 +74,34 @@ class ByModule(LoadScopeScheduling):
         return "spark" if nodeid.startswith(SPARK) else nodeid.partition("::")[0]
 
 
+def is_slow(nodeid: str) -> bool:
+    return nodeid.startswith(SLOW) and not nodeid.startswith(NOT_SLOW)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files that have none of the wanted tests are not imported: Spark and what draws take seconds."""
+    if collection_path.suffix != ".py":
+        return None
+    file = collection_path.relative_to(config.rootpath).as_posix()
+    if config.option.markexpr == "not slow":
+        return True if is_slow(file) else None
+    if config.option.markexpr == "slow":
+        has_some = is_slow(file) or any(one.startswith(f"{file}::") for one in SLOW)
+        return None if has_some else True
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """The garbage collector does not look at what is collected: hundreds of thousands of objects that stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     config.option.loadscopereorder = False  # keeps the order of `pytest_collection_modifyitems`
@@ -80,7 +110,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if item.nodeid.startswith(SLOW) and not item.nodeid.startswith(NOT_SLOW):
+        if is_slow(item.nodeid):
             item.add_marker(pytest.mark.slow)
     if hasattr(config, "workerinput"):  # one of the processes of pytest-xdist
         items.sort(key=lambda item: [not item.nodeid.startswith(folder) for folder in LONG_FIRST])

@@ -5,7 +5,7 @@ import sys
 
 from klamm.broker.dispatch import APIS, GROUP_APIS
 from klamm.broker.dispatch_of_groups import HANDLERS as OF_GROUPS
-from tests.klamm.serve.test_process import environment
+from tests.klamm.serve.processes import environment
 
 OF_OTHERS_TOO = ("klamm.broker.groups.regex", "klamm.broker.groups.limits")
 

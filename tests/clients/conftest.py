@@ -21,7 +21,7 @@ def server() -> Iterator[ServerProcess]:
         *("--set", f"num.partitions={NUM_PARTITIONS}"),
         *("--set", f"default.replication.factor={DEFAULT_REPLICATION_FACTOR}"),
     )
-    with ServerProcess(*arguments, *defaults) as process:
+    with ServerProcess(*arguments, *defaults, warm=True) as process:
         yield process
 
 

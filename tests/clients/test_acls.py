@@ -39,7 +39,7 @@ ROOT = Path(__file__).parents[2]
 def guarded_server() -> ServerProcess:
     settings = (f"authorizer.class.name={STANDARD_AUTHORIZER}", "allow.everyone.if.no.acl.found=true")
     options = [word for setting in settings for word in ("--set", setting)]
-    return ServerProcess("--brokers", "1", "--seed", "7", *options)
+    return ServerProcess("--brokers", "1", "--seed", "7", *options, warm=True)
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +146,7 @@ def test_confluent_kafka_shows_no_refusal_of_describe_acls() -> None:
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
-    with ServerProcess("--brokers", "1") as process:
+    with ServerProcess("--brokers", "1", warm=True) as process:
         admin = AdminClient({"bootstrap.servers": process.bootstrap_servers})
         assert admin.describe_acls(everything).result(SECONDS) == []
         with pytest.raises(KafkaException) as raised:

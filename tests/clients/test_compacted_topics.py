@@ -21,7 +21,9 @@ ACTIVE = b"active"
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
     """A cleaner that rests for a tenth of a second, and memory for a part of the records."""
-    with ServerProcess(brokers=1, configs={"log.cleaner.backoff.ms": 100}, data_memory_bytes=1 << 20) as running:
+    with ServerProcess(
+        brokers=1, configs={"log.cleaner.backoff.ms": 100}, data_memory_bytes=1 << 20, warm=True
+    ) as running:
         yield running
 
 

@@ -23,7 +23,7 @@ SOON_MS = 1_000
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
-    with ServerProcess(brokers=2, control=True, configs={"group.initial.rebalance.delay.ms": 0}) as running:
+    with ServerProcess(brokers=2, control=True, configs={"group.initial.rebalance.delay.ms": 0}, warm=True) as running:
         yield running
 
 

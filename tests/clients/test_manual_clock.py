@@ -19,7 +19,7 @@ SESSION_MS = 300_000
 def cluster() -> Iterator[ServerProcess]:
     """Time passes when a test advances the clock. A consumer's session may last half an hour."""
     configs = {"group.initial.rebalance.delay.ms": 0, "group.max.session.timeout.ms": 1_800_000}
-    with ServerProcess(brokers=3, control=True, clock="manual", configs=configs) as running:
+    with ServerProcess(brokers=3, control=True, clock="manual", configs=configs, warm=True) as running:
         yield running
 
 

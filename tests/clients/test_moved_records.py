@@ -44,7 +44,7 @@ LIBRARIES = [
 def cluster() -> Iterator[ServerProcess]:
     arguments = ("--brokers", "4", "--racks", "a,b,c,d", "--replication-rate", str(REPLICATION_RATE), "--seed", "7")
     sessions = ("--set", "broker.session.timeout.ms=1000", "--set", "broker.heartbeat.interval.ms=200")
-    with ServerProcess(*arguments, *sessions, control=True) as process:
+    with ServerProcess(*arguments, *sessions, control=True, warm=True) as process:
         yield process
 
 

@@ -43,7 +43,7 @@ def test_an_unsecured_token_is_taken_by_a_listener_for_tests() -> None:
         "enable.sasl.oauthbearer.unsecure.jwt": "true",
         "sasl.oauthbearer.config": "principal=alice",
     }
-    with klamm.ServerProcess(brokers=1, configs=CONFIGS) as server:
+    with klamm.ServerProcess(brokers=1, configs=CONFIGS, warm=True) as server:
         assert brokers(server, **unsecured) == 1
 
 
@@ -63,7 +63,7 @@ def test_a_signed_token_is_taken_and_a_forged_or_unsecured_one_is_not(tmp_path: 
         return {"oauth_cb": lambda _: (token, now + 600.0)}
 
     unsecured = {"enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": "principal=alice"}
-    with klamm.ServerProcess(brokers=1, configs=configs) as server:
+    with klamm.ServerProcess(brokers=1, configs=configs, warm=True) as server:
         assert brokers(server, **signed_by(key)) == 1
         for forged in (signed_by(other), unsecured):
             with pytest.raises(KafkaException):

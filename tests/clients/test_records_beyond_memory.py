@@ -13,7 +13,7 @@ SECONDS = 60.0
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
-    with ServerProcess(brokers=1, data_memory_bytes=1 << 20) as server:
+    with ServerProcess(brokers=1, data_memory_bytes=1 << 20, warm=True) as server:
         yield server.bootstrap_servers
 
 

@@ -13,7 +13,7 @@ SECONDS = 20.0
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ServerProcess]:
-    with ServerProcess(brokers=1, control=True, clock="manual") as running:
+    with ServerProcess(brokers=1, control=True, clock="manual", warm=True) as running:
         yield running
 
 

@@ -37,7 +37,7 @@ LIBRARIES = [
 
 @pytest.fixture
 def cluster() -> Iterator[ServerProcess]:
-    with ServerProcess("--brokers", "3", "--racks", "a,b,c", "--seed", "7", control=True) as process:
+    with ServerProcess("--brokers", "3", "--racks", "a,b,c", "--seed", "7", control=True, warm=True) as process:
         yield process
 
 

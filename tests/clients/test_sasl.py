@@ -35,7 +35,7 @@ def guarded() -> Iterator[klamm.ServerProcess]:
             f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
         ),
     }
-    with klamm.ServerProcess(brokers=2, configs=configs) as process:
+    with klamm.ServerProcess(brokers=2, configs=configs, warm=True) as process:
         yield process
 
 

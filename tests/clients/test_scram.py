@@ -33,7 +33,7 @@ def server() -> Iterator[klamm.ServerProcess]:
         "delegation.token.secret.key": "key of tokens",
         **jaas,
     }
-    with klamm.ServerProcess(brokers=1, configs=configs) as process:
+    with klamm.ServerProcess(brokers=1, configs=configs, warm=True) as process:
         yield process
 
 

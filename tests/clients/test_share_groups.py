@@ -27,7 +27,7 @@ EARLIEST = [ConfigEntry("share.auto.offset.reset", "earliest", incremental_opera
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
     """Three brokers whose acquisition locks and heartbeat intervals are short."""
-    with ServerProcess("--brokers", "3", *ARGUMENTS) as running:
+    with ServerProcess("--brokers", "3", *ARGUMENTS, warm=True) as running:
         yield running
 
 
@@ -117,7 +117,7 @@ def test_what_a_lost_member_had_is_delivered_to_another(server: ServerProcess, t
 def test_a_group_goes_on_after_a_restart_with_a_data_directory(tmp_path: Path) -> None:
     seen: Counter[bytes] = Counter()
     for run in range(2):
-        with ServerProcess("--brokers", "3", "--data-dir", str(tmp_path / "data"), *ARGUMENTS) as server:
+        with ServerProcess("--brokers", "3", "--data-dir", str(tmp_path / "data"), *ARGUMENTS, warm=True) as server:
             if not run:
                 _create(server, "t")
             _produce(server, "t", range(run * RECORDS, (run + 1) * RECORDS))
@@ -131,7 +131,7 @@ def test_a_group_goes_on_after_a_restart_with_a_data_directory(tmp_path: Path) -
 def test_a_member_gets_all_records_though_their_leader_crashes() -> None:
     seen: set[bytes] = set()
     with (
-        ServerProcess("--brokers", "3", *ARGUMENTS, control=True) as server,
+        ServerProcess("--brokers", "3", *ARGUMENTS, control=True, warm=True) as server,
         _member(server, "t", "implicit") as member,
     ):
         _create(server, "t")

@@ -37,7 +37,9 @@ def request_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster(request_log: Path) -> Iterator[ServerProcess]:
-    with ServerProcess("--brokers", "3", "--request-log", str(request_log), "--seed", "7", control=True) as process:
+    with ServerProcess(
+        "--brokers", "3", "--request-log", str(request_log), "--seed", "7", control=True, warm=True
+    ) as process:
         yield process
 
 

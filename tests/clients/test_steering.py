@@ -16,7 +16,7 @@ from tests.clients.test_faults import SECONDS, Aio, Client, Confluent, values
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ServerProcess]:
     configs = {"group.initial.rebalance.delay.ms": 0, "broker.heartbeat.interval.ms": 200}
-    with ServerProcess(brokers=3, control=True, configs=configs) as running:
+    with ServerProcess(brokers=3, control=True, configs=configs, warm=True) as running:
         yield running
 
 

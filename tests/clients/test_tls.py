@@ -38,7 +38,7 @@ def guarded() -> Iterator[klamm.ServerProcess]:
         "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.sasl_ssl.plain.sasl.jaas.config": f'{module} required user_alice="pw" user_bob="pw";',
     }
-    with klamm.ServerProcess(brokers=2, configs=configs) as process:
+    with klamm.ServerProcess(brokers=2, configs=configs, warm=True) as process:
         yield process
 
 

@@ -16,7 +16,7 @@ SECONDS = 30
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
     """Three brokers that let the first join of a group complete at once."""
-    with ServerProcess("--brokers", "3", "--set", "group.initial.rebalance.delay.ms=0") as running:
+    with ServerProcess("--brokers", "3", "--set", "group.initial.rebalance.delay.ms=0", warm=True) as running:
         yield running
 
 

@@ -141,7 +141,7 @@ def test_what_is_obeyed_is_hidden_from_the_server_and_no_more() -> None:
 
 
 def test_health_is_an_answer() -> None:
-    with klamm.ServerProcess("--brokers", "1") as server:
+    with klamm.ServerProcess("--brokers", "1", warm=True) as server:
         host, _, port = server.bootstrap_servers.rpartition(":")
         assert is_healthy(Address(host, int(port)))
     assert not is_healthy(Address(host, int(port)))

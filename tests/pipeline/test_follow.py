@@ -53,7 +53,7 @@ def test_a_live_server_is_followed_without_loss_or_repetition(spark: SparkSessio
     options = ("--brokers", "3", "--data-dir", str(data_dir), "--request-log", str(request_log))
     logs, requests = [str(data_dir)], [str(request_log)]
     sizes = [0]
-    with klamm.ServerProcess(*options) as server:
+    with klamm.ServerProcess(*options, warm=True) as server:
         for number in range(2):
             names = [f"topic-{number}-{index}" for index in range(3)]
             work = Work(server, names, out, sizes[-1] + 3 * 6)

@@ -122,7 +122,7 @@ def test_requests_are_as_many_as_clients_counted(spark: SparkSession, tmp_path: 
         ("CreateTopics", raw_client.CREATE_TOPICS_VERSION, raw_client.create_topics_frame("t", 2, 1)),
         ("DeleteTopics", raw_client.DELETE_TOPICS_VERSION, raw_client.delete_topics_frame("t")),
     )
-    with ServerProcess("--brokers", "2", "--request-log", str(log)) as server:
+    with ServerProcess("--brokers", "2", "--request-log", str(log), warm=True) as server:
         host, _, port = server.bootstrap_servers.split(",")[0].rpartition(":")
         exists = False
         for _ in range(3):

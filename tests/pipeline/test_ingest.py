@@ -36,7 +36,7 @@ def test_what_a_controller_did_is_in_the_tables(spark: SparkSession, tmp_path: P
     counts: dict[str, int] = {}
     for partitions in (2, 5):
         names.append(f"topic-{partitions}")
-        with klamm.ServerProcess(*options) as server:
+        with klamm.ServerProcess(*options, warm=True) as server:
             host, _, port = server.bootstrap_servers.split(",")[0].rpartition(":")
             with RawClient((host, int(port))) as client:
                 refuse_errors(client.exchange(create_topics_frame(names[-1], partitions, 2)).payload)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from klamm.protocol import Columns, Message, Parts, ProtocolError, Ragged, Uuid, decode_message, encode_message
@@ -31,6 +31,7 @@ from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRe
 from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.records.transactions import BeginTransactionRecord
 from tests.protocol.column_strategies import runs
+from tests.protocol.strategies import FEW_EXAMPLES
 
 RUNS: list[tuple[type[Message], int, bool]] = [
     *((MetadataResponsePartition, version, version >= 9) for version in range(14)),
@@ -53,6 +54,7 @@ def named(key: tuple[type[Message], int, bool]) -> str:
 
 
 @pytest.mark.parametrize("schema_key", RUNS, ids=named)
+@settings(max_examples=FEW_EXAMPLES)
 @given(data=st.data())
 def test_rows_at_once_have_the_bytes_of_the_messages(
     schema_key: tuple[type[Message], int, bool], data: st.DataObject
@@ -76,6 +78,7 @@ def plain(message: Message) -> Message:
 
 
 @pytest.mark.parametrize("schema_key", RECORD_RUNS, ids=named)
+@settings(max_examples=FEW_EXAMPLES)
 @given(data=st.data())
 def test_records_at_once_have_the_bytes_of_the_records(
     schema_key: tuple[type[Message], int, bool], data: st.DataObject

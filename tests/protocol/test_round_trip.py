@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from klamm.protocol import Api, Message, ProtocolError, RecordType, Uuid, decode_message, encode_message
@@ -13,7 +13,7 @@ from klamm.protocol.codec.streams import Buffer, Cursor
 from klamm.protocol.codec.wire_type import Compiled, Construct
 from klamm.protocol.fields import wire_fields
 from klamm.protocol.records.brokers import REGISTER_BROKER, RegisterBrokerRecord
-from tests.protocol.strategies import all_apis, all_record_types, all_schemas, messages
+from tests.protocol.strategies import FEW_EXAMPLES, all_apis, all_record_types, all_schemas, messages
 
 
 def both_paths_agree(message: Message, version: int, flexible: bool) -> None:
@@ -25,6 +25,7 @@ def both_paths_agree(message: Message, version: int, flexible: bool) -> None:
 
 
 @pytest.mark.parametrize("api", all_apis(), ids=lambda api: api.name)
+@settings(max_examples=FEW_EXAMPLES)
 @given(data=st.data())
 def test_requests_and_responses_are_equal_after_a_round_trip(api: Api[Message, Message], data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(api.versions))
@@ -34,6 +35,7 @@ def test_requests_and_responses_are_equal_after_a_round_trip(api: Api[Message, M
 
 
 @pytest.mark.parametrize("kind", all_record_types(), ids=lambda kind: kind.name)
+@settings(max_examples=FEW_EXAMPLES)
 @given(data=st.data())
 def test_records_and_blobs_are_equal_after_a_round_trip(kind: RecordType[Message], data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(kind.versions))

@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from klamm.protocol import Api, Message, ProtocolError, encode_message
@@ -13,13 +13,14 @@ from klamm.protocol.codec.requests import load_api, measure_request, read_reques
 from klamm.protocol.codec.sizes import decoded_size
 from klamm.protocol.fields import wire_fields
 from klamm.protocol.messages.index import MODULES
-from tests.protocol.strategies import all_apis, messages
+from tests.protocol.strategies import FEW_EXAMPLES, all_apis, messages
 from tools.attack.worst_requests import shapes, worst_request
 
 MANY = 1 << 30
 
 
 @pytest.mark.parametrize("api", all_apis(), ids=lambda api: api.name)
+@settings(max_examples=FEW_EXAMPLES)
 @given(data=st.data())
 def test_the_walk_ends_where_the_message_does(api: Api[Message, Message], data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(api.versions))
@@ -39,6 +40,7 @@ def test_the_walk_ends_where_the_message_does(api: Api[Message, Message], data: 
 
 
 @pytest.mark.parametrize("api", all_apis(), ids=lambda api: api.name)
+@settings(max_examples=FEW_EXAMPLES)
 @given(data=st.data())
 def test_bytes_that_cannot_be_decoded_have_no_size_or_a_bounded_one(
     api: Api[Message, Message], data: st.DataObject

@@ -18,7 +18,7 @@ from klamm.analysis.command import _interrupts_held_back, _is_short, decode_pipe
 from klamm.console.options import UsageError
 from klamm.protocol.record_batch import decode_batches, encode_batch, encode_control_batch
 from klamm.protocol.records.partitions import PartitionRecord
-from tests.klamm.serve.test_process import ROOT, command, environment
+from tests.klamm.serve.processes import ROOT, command, environment
 
 SECONDS = 300.0
 SHAPE = '{"shape_id": 1, "brokers": 3, "racks": 3, "partitions": 6, "replication_factor": 3}\n'

@@ -10,7 +10,7 @@ import pytest
 
 from klamm.assign.request import CALL_MEMBERS, MEMBERS
 from tests.klamm.assign.test_lines import REASONS
-from tests.klamm.serve.test_process import SECONDS, environment
+from tests.klamm.serve.processes import SECONDS, environment
 
 ROOT = Path(__file__).parents[3]
 PAGES = (ROOT / "docs" / "placement.md",)

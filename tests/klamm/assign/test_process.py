@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.klamm.assign.test_lines import GOLDEN, as_answered, as_answered_to_a_call, asked
-from tests.klamm.serve.test_process import SECONDS, command, environment
+from tests.klamm.serve.processes import SECONDS, command, environment
 
 LINE = json.dumps(asked(fixedStartIndex=0, partitions=1)) + "\n"
 ANSWER = '{"assignment":{"0":[1,2]}}\n'

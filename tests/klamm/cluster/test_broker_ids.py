@@ -13,7 +13,7 @@ from klamm.cluster.plan import FREE_PORTS, plan_cluster
 from klamm.container import ContainerError, broker_id, serve_arguments
 from klamm.controller.settings import SettingsError
 from klamm.testing.marker_options import words_from_ini, words_from_marker
-from tests.klamm.serve.test_process import FREE, refused
+from tests.klamm.serve.processes import FREE, refused
 from tests.server.test_listener import free_ports_in_a_row
 
 SECONDS = 30
@@ -26,7 +26,9 @@ def planned(**options: Any) -> Any:
 
 def test_a_client_writes_and_reads_by_group_on_brokers_that_count_from_zero() -> None:
     delay = {"group.initial.rebalance.delay.ms": 0}
-    with klamm.ServerProcess(broker_ids=(0, 1, 2), racks=("a", "b", "c"), control=True, configs=delay) as server:
+    with klamm.ServerProcess(
+        broker_ids=(0, 1, 2), racks=("a", "b", "c"), control=True, configs=delay, warm=True
+    ) as server:
         assert [(one.id, one.rack) for one in server.brokers()] == [(0, "a"), (1, "b"), (2, "c")]
         admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
         topic = NewTopic("orders", replica_assignment=[[0, 1, 2], [0, 2, 1], [1, 0, 2]], num_partitions=3)

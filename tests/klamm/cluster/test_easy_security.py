@@ -32,7 +32,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[klamm.ServerProcess]:
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:alice",
     }
-    with klamm.ServerProcess(brokers=2, security=request.param, users=USERS, configs=configs) as process:
+    with klamm.ServerProcess(brokers=2, security=request.param, users=USERS, configs=configs, warm=True) as process:
         assert process.stderr_text() == ""
         yield process
 
@@ -91,7 +91,7 @@ def test_every_library_gets_the_servers_and_what_the_protocol_needs(
 
 
 def test_the_java_client_gets_a_login_module_with_escaped_words() -> None:
-    with klamm.ServerProcess(brokers=1, users=USERS) as process:
+    with klamm.ServerProcess(brokers=1, users=USERS, warm=True) as process:
         config = process.client_config("java", "alice")
         default = process.client_config("confluent-kafka")
     assert config["sasl.jaas.config"] == (
@@ -101,7 +101,7 @@ def test_the_java_client_gets_a_login_module_with_escaped_words() -> None:
 
 
 def test_the_files_are_readable_by_their_owner_alone_and_go_with_the_server() -> None:
-    with klamm.ServerProcess(brokers=1, security="ssl") as process:
+    with klamm.ServerProcess(brokers=1, security="ssl", warm=True) as process:
         directory = Path(process.client_config("confluent-kafka")["ssl.ca.location"]).parent
         assert sorted(one.name for one in directory.iterdir()) == ["ca.pem", "truststore.p12"]
         assert directory.stat().st_mode & 0o077 == 0
@@ -109,7 +109,10 @@ def test_the_files_are_readable_by_their_owner_alone_and_go_with_the_server() ->
 
 
 def test_another_authority_is_not_trusted() -> None:
-    with klamm.ServerProcess(brokers=1, security="ssl") as one, klamm.ServerProcess(brokers=1, security="ssl") as other:
+    with (
+        klamm.ServerProcess(brokers=1, security="ssl", warm=True) as one,
+        klamm.ServerProcess(brokers=1, security="ssl", warm=True) as other,
+    ):
         config = one.client_config("confluent-kafka") | {"log_level": 0}
         foreign = other.client_config("confluent-kafka")["ssl.ca.location"]
         assert len(AdminClient(config).list_topics(timeout=SECONDS).brokers) == 1
@@ -128,7 +131,7 @@ async def test_a_cluster_in_a_trio_program_has_the_same() -> None:
 def test_credentials_are_not_written_twice_and_change_with_the_password(tmp_path: Path) -> None:
     lines = []
     for password in ("one", "one", "two"):
-        with klamm.ServerProcess(brokers=1, users={"alice": password}, data_dir=tmp_path) as process:
+        with klamm.ServerProcess(brokers=1, users={"alice": password}, data_dir=tmp_path, warm=True) as process:
             config = process.client_config("confluent-kafka", mechanism="SCRAM-SHA-256")
             assert len(AdminClient(config).list_topics(timeout=SECONDS).brokers) == 1
         log = b"".join(file.read_bytes() for file in sorted(tmp_path.rglob("*.log")))
@@ -175,13 +178,16 @@ def test_the_command_line_has_a_short_form() -> None:
     ],
 )
 def test_settings_that_do_not_exist_are_refused(library: Any, user: str | None, mechanism: str, said: str) -> None:
-    with klamm.ServerProcess(brokers=1, users={"alice": "x"}) as process, pytest.raises(NoClientConfig) as refused:
+    with (
+        klamm.ServerProcess(brokers=1, users={"alice": "x"}, warm=True) as process,
+        pytest.raises(NoClientConfig) as refused,
+    ):
         process.client_config(library, user, mechanism=mechanism)
     assert said in str(refused.value)
 
 
 def test_a_cluster_without_security_has_settings_too() -> None:
-    with klamm.ServerProcess(brokers=1) as process:
+    with klamm.ServerProcess(brokers=1, warm=True) as process:
         config = process.client_config("confluent-kafka")
     assert config == {"bootstrap.servers": process.bootstrap_servers, "security.protocol": "PLAINTEXT"}
 

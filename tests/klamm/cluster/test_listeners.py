@@ -27,7 +27,7 @@ def described(bootstrap_servers: str) -> set[str]:
 
 
 def test_each_client_sees_the_end_points_of_its_listener_alone_and_writes_and_reads_there() -> None:
-    with klamm.ServerProcess(brokers=3, listeners=TWO) as server:
+    with klamm.ServerProcess(brokers=3, listeners=TWO, warm=True) as server:
         internal = server.listeners["INTERNAL"]
         for servers in (server.bootstrap_servers, internal):
             assert end_points(servers) == described(servers) == set(servers.split(","))
@@ -49,7 +49,7 @@ def test_each_client_sees_the_end_points_of_its_listener_alone_and_writes_and_re
 
 
 def test_all_listeners_of_a_broker_close_and_open_together_on_their_ports() -> None:
-    with klamm.ServerProcess(brokers=2, listeners=TWO, control=True) as server:
+    with klamm.ServerProcess(brokers=2, listeners=TWO, control=True, warm=True) as server:
         (before,) = [broker for broker in server.brokers() if broker.id == 2]
         ports = [int(address.rpartition(":")[2]) for address in before.listeners.values()]
         assert [can_connect(port) for port in ports] == [True, True]
@@ -67,14 +67,14 @@ def test_all_listeners_of_a_broker_close_and_open_together_on_their_ports() -> N
 def test_brokers_take_consecutive_ports_of_each_listener() -> None:
     first = free_ports_in_a_row(6)
     wanted = (f"PLAINTEXT://127.0.0.1:{first}", f"INTERNAL://127.0.0.1:{first + 3}")
-    with klamm.ServerProcess(brokers=3, listeners=wanted) as server:
+    with klamm.ServerProcess(brokers=3, listeners=wanted, warm=True) as server:
         ports = [f"127.0.0.1:{first + index}" for index in range(6)]
         assert (server.bootstrap_servers, server.listeners) == (",".join(ports[:3]), {"INTERNAL": ",".join(ports[3:])})
 
 
 def test_a_leader_without_the_listener_that_was_asked_is_not_told() -> None:
     single = {2: {"listeners": "PLAINTEXT://127.0.0.1:0"}}
-    with klamm.ServerProcess(brokers=2, listeners=TWO, broker_configs=single) as server:
+    with klamm.ServerProcess(brokers=2, listeners=TWO, broker_configs=single, warm=True) as server:
         assert len(server.bootstrap_servers.split(",")) == 2
         assert end_points(server.listeners["INTERNAL"]) == described(server.listeners["INTERNAL"])
         assert "," not in server.listeners["INTERNAL"]
@@ -97,7 +97,7 @@ def test_configs_say_what_options_say() -> None:
         "listener.security.protocol.map": "BROKER:PLAINTEXT,HOST:PLAINTEXT,CONTROLLER:PLAINTEXT,TLS:SSL",
         "inter.broker.listener.name": "BROKER",
     }
-    with klamm.ServerProcess(brokers=2, configs=configs) as server:
+    with klamm.ServerProcess(brokers=2, configs=configs, warm=True) as server:
         assert server.bootstrap_servers == f"localhost:{port + 2},localhost:{port + 3}"
         assert server.listeners == {"BROKER": "broker.example:19092,broker.example:19093"}
         assert server.controller_bootstrap_servers
@@ -109,26 +109,28 @@ def test_a_file_says_where_to_listen_if_nothing_closer_does(tmp_path: Path) -> N
     port = free_ports_in_a_row(1)
     file.write_text(f"listeners=PLAINTEXT://127.0.0.1:{port},\\\n INSIDE://127.0.0.1:0\n"
         "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT\n")  # fmt: skip
-    with klamm.ServerProcess(brokers=1, config=file) as server:
+    with klamm.ServerProcess(brokers=1, config=file, warm=True) as server:
         assert server.bootstrap_servers == f"127.0.0.1:{port}"
         assert set(server.listeners) == {"INSIDE"}
         assert server.stderr_text() == ""
     for options in ({"listen": "127.0.0.1:0"}, {"users": {"alice": "secret"}}):
-        with klamm.ServerProcess(brokers=1, config=file, **options) as server:
+        with klamm.ServerProcess(brokers=1, config=file, **options, warm=True) as server:
             assert server.bootstrap_servers != f"127.0.0.1:{port}"
             assert server.listeners == {}
-    with klamm.ServerProcess(brokers=1, config=file, configs={"listeners": "PLAINTEXT://127.0.0.1:0"}) as server:
+    with klamm.ServerProcess(
+        brokers=1, config=file, configs={"listeners": "PLAINTEXT://127.0.0.1:0"}, warm=True
+    ) as server:
         assert server.bootstrap_servers != f"127.0.0.1:{port}"
         assert server.listeners == {}
     file.write_text("num.partitions=3\n")
-    with klamm.ServerProcess(brokers=1, config=file) as server:
+    with klamm.ServerProcess(brokers=1, config=file, warm=True) as server:
         assert not server.bootstrap_servers.endswith(":9092")
 
 
 def test_configs_of_a_file_have_no_effect_where_options_say_where_to_listen(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("listeners=TLS://:1\nlistener.security.protocol.map=TLS:SSL\nssl.keystore.location=/k\n")
-    with klamm.ServerProcess(brokers=1, config=file, listen="127.0.0.1:0") as server:
+    with klamm.ServerProcess(brokers=1, config=file, listen="127.0.0.1:0", warm=True) as server:
         reported = server.stderr_text()
     assert "the server's own options decide, so these have no effect: listeners" in reported
     assert reported.count("no listener uses TLS or SASL, so these configs have no effect: ssl.keystore.location") == 1

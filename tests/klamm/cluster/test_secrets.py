@@ -44,7 +44,7 @@ def test_no_output_of_a_server_has_its_secrets(tmp_path: Path) -> None:
     }
     log, data_dir = tmp_path / "requests", tmp_path / "data"
     with klamm.ServerProcess(brokers=1, configs=configs, request_log=log, data_dir=data_dir, control=True,
-            journal_bodies=True) as server:  # fmt: skip
+            journal_bodies=True, warm=True) as server:  # fmt: skip
         alice = AdminClient(login(server.bootstrap_servers, "alice", SECRET))
         resource = ConfigResource(ResourceType.BROKER, "1")
         described = alice.describe_configs([resource])[resource].result(SECONDS)

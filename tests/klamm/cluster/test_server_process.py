@@ -16,7 +16,7 @@ import pytest
 
 import klamm
 from klamm.cluster.server_process import MAX_STDERR_BYTES, ServerFailed, ServerProcess
-from tests.klamm.serve.test_process import ROOT, create
+from tests.klamm.serve.processes import ROOT, create
 
 READY = "echo bootstrap.servers=somewhere:1"
 LIVE = "while :; do sleep 0.01; done"

@@ -12,7 +12,7 @@ import klamm
 from klamm import ErrorCode, NewTopic, PolicyViolation
 from klamm.cluster.topic_policy import MOST_CALLS_LEFT_BEHIND, MOST_CALLS_SHOWN, MOST_TEXT_CHARACTERS, TopicJudge
 from klamm.controller.topic_policy import Judgement, RequestedTopic
-from tests.klamm.serve.test_process import FREE, addresses, first_line, refused, serving
+from tests.klamm.serve.processes import FREE, addresses, first_line, refused, serving
 
 CONFIG = "create.topic.policy.class.name"
 TOPIC = RequestedTopic(topic_name="t", num_partitions=1, replication_factor=1, configs={})

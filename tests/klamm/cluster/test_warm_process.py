@@ -12,7 +12,7 @@ import pytest
 
 from klamm.cluster.server_process import ServerFailed, ServerProcess
 from klamm.cluster.warm_process import NoWarmProcess, WarmProcess
-from tests.klamm.serve.test_process import ROOT, SECONDS
+from tests.klamm.serve.processes import ROOT, SECONDS
 
 KLAMM = (sys.executable, "-P", "-m", "klamm")
 POLICY = "import os\nassert os.environ['ONLY_HERE'] == '1'\ndef judge(topic): ...\n"

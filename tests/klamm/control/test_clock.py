@@ -204,7 +204,7 @@ async def test_the_same_seed_rules_and_requests_give_the_same_bytes_and_the_same
 
 
 def test_a_clock_that_is_never_advanced_while_something_waits_is_named_once() -> None:
-    with klamm.ServerProcess(brokers=3, clock="manual", replication_rate=1, control=True) as server:
+    with klamm.ServerProcess(brokers=3, clock="manual", replication_rate=1, control=True, warm=True) as server:
         server.kill_broker(3)
         started = time.monotonic()
         text = ""

@@ -16,28 +16,20 @@ import klamm
 from klamm.cluster.server_process import ServerProcess
 from klamm.console.options import UsageError
 from klamm.control.command import decode_control_options
-from tests.klamm.serve.test_process import HEAVY, SECONDS, command, environment
+from tests.klamm.serve.processes import HEAVY, SECONDS, command, environment, refused
 
 URL = "http://127.0.0.1:1"
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
-    with ServerProcess("--racks", "a,b", control=True) as running:
+    with ServerProcess("--racks", "a,b", control=True, warm=True) as running:
         yield running
 
 
 def run(*arguments: str, more: Mapping[str, str] | None = None) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of `klamm control`."""
-    done = subprocess.run(
-        command("control", *arguments),
-        capture_output=True,
-        text=True,
-        env=environment({"KLAMM_CONTROL_URL": "", **(more or {})}),
-        timeout=SECONDS,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
+    return refused("control", *arguments, more={"KLAMM_CONTROL_URL": "", **(more or {})})
 
 
 def test_a_shell_stops_starts_adds_and_removes_brokers(server: ServerProcess) -> None:
@@ -155,7 +147,7 @@ def test_a_call_imports_only_the_standard_library_and_klamm() -> None:
 
 
 def test_a_synchronous_suite_controls_its_server() -> None:
-    with ServerProcess("--brokers", "2", control=True, environment={"LANG": "C"}) as server:
+    with ServerProcess("--brokers", "2", control=True, environment={"LANG": "C"}, warm=True) as server:
         server.stop_broker(2)
         assert [(broker.id, broker.state, broker.fenced) for broker in server.brokers()] == [
             (1, "up", False),
@@ -172,7 +164,7 @@ def test_a_synchronous_suite_controls_its_server() -> None:
 
 
 def test_without_the_interface_the_methods_say_how_to_have_it() -> None:
-    with ServerProcess("--brokers", "1") as server, pytest.raises(klamm.ControlError, match="control=True"):
+    with ServerProcess("--brokers", "1", warm=True) as server, pytest.raises(klamm.ControlError, match="control=True"):
         server.stop_broker(1)
 
 
@@ -187,7 +179,7 @@ def test_a_broker_id_is_a_whole_number(server: ServerProcess, broker_id: Any) ->
 
 
 def test_the_option_may_be_given_as_an_argument_instead() -> None:
-    with ServerProcess("--brokers", "1", "--control=127.0.0.1:0", control=True) as server:
+    with ServerProcess("--brokers", "1", "--control=127.0.0.1:0", control=True, warm=True) as server:
         assert len(server.brokers()) == 1
     assert "KLAMM_CONTROL_URL" not in os.environ
 

@@ -31,7 +31,7 @@ from klamm.control.limits import (
     STOP_SECONDS,
     UNREAD_SECONDS,
 )
-from tests.klamm.serve.test_process import FREE, HEAVY, SECONDS, addresses, environment, first_line, refused, serving
+from tests.klamm.serve.processes import FREE, HEAVY, SECONDS, addresses, environment, first_line, refused, serving
 
 SESSION = ("--set", "broker.session.timeout.ms=2000", "--set", "broker.heartbeat.interval.ms=500")
 NEVER_OVER = ("--set", "broker.session.timeout.ms=600000")
@@ -39,7 +39,7 @@ NEVER_OVER = ("--set", "broker.session.timeout.ms=600000")
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
-    with ServerProcess("--racks", "a,b,c", *SESSION, control=True) as running:
+    with ServerProcess("--racks", "a,b,c", *SESSION, control=True, warm=True) as running:
         yield running
 
 
@@ -224,7 +224,7 @@ def test_http_2_is_not_spoken(server: ServerProcess, request_head: bytes) -> Non
 
 
 def test_requests_beyond_the_limit_are_turned_away_and_the_rest_is_done() -> None:
-    with ServerProcess("--brokers", "2", *NEVER_OVER, control=True) as server:
+    with ServerProcess("--brokers", "2", *NEVER_OVER, control=True, warm=True) as server:
         waiting = []
         for _ in range(MAX_REQUESTS):
             sock = socket.create_connection(address(server), SECONDS)
@@ -245,7 +245,7 @@ def test_requests_beyond_the_limit_are_turned_away_and_the_rest_is_done() -> Non
 
 
 def test_connections_beyond_the_limit_are_turned_away_until_others_end() -> None:
-    with ServerProcess("--brokers", "1", control=True) as server:
+    with ServerProcess("--brokers", "1", control=True, warm=True) as server:
         # Connections are accepted in their order: after the next one all of these are open.
         idle = [socket.create_connection(address(server), SECONDS) for _ in range(MAX_CONNECTIONS)]
         reported = (503, {"error": f"{MAX_CONNECTIONS} connections are open, and no more are taken"})
@@ -268,7 +268,10 @@ def test_connections_beyond_the_limit_are_turned_away_until_others_end() -> None
 
 
 def test_who_waits_when_the_server_stops_is_told_so() -> None:
-    with ServerProcess("--brokers", "2", *NEVER_OVER, control=True) as server, ThreadPoolExecutor() as threads:
+    with (
+        ServerProcess("--brokers", "2", *NEVER_OVER, control=True, warm=True) as server,
+        ThreadPoolExecutor() as threads,
+    ):
         server.stop_broker(2, mode="crash")
         start = threads.submit(ask, server, "POST", "/brokers/2/start")
         deadline = time.monotonic() + SECONDS
@@ -311,7 +314,7 @@ def test_a_client_that_reads_nothing_is_cut_off(server: ServerProcess) -> None:
 
 
 def test_a_client_that_reads_nothing_does_not_keep_the_server_from_stopping() -> None:
-    with ServerProcess("--brokers", "1", control=True) as server, ask_without_reading(server):
+    with ServerProcess("--brokers", "1", control=True, warm=True) as server, ask_without_reading(server):
         began = time.monotonic()
         server.stop()
         assert time.monotonic() - began < STOP_SECONDS + UNREAD_SECONDS + 5

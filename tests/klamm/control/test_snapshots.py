@@ -13,7 +13,7 @@ from klamm import ClusterError, NewTopic, ServerProcess, TakenSnapshot
 from klamm.controller.log.snapshot_files import list_snapshots
 from tests.klamm.control.control_cluster import controlled_cluster
 from tests.klamm.control.test_command import run
-from tests.klamm.serve.test_process import FREE, SECONDS, addresses, first_line, refused, serving
+from tests.klamm.serve.processes import FREE, SECONDS, addresses, first_line, refused, serving
 
 FOLDER = "__cluster_metadata-0"
 TOPICS = [NewTopic("a", 3, 2, {"retention.ms": "5"}), NewTopic("b", 100, 3)]
@@ -39,13 +39,13 @@ async def described(bootstrap_servers: str) -> object:
 
 def test_a_stopped_server_answers_from_its_snapshot(tmp_path: Path) -> None:
     """The test removes the log before the offset of the snapshot, so the start has nothing else."""
-    with ServerProcess("--data-dir", str(tmp_path)) as server:
+    with ServerProcess("--data-dir", str(tmp_path), warm=True) as server:
         trio.run(create, server.bootstrap_servers, *TOPICS)
         before = trio.run(described, server.bootstrap_servers)
     (end_offset,) = ends(tmp_path)
     (log,) = (tmp_path / FOLDER).glob("*.log")
     log.unlink()
-    with ServerProcess("--data-dir", str(tmp_path)) as server:
+    with ServerProcess("--data-dir", str(tmp_path), warm=True) as server:
         assert trio.run(described, server.bootstrap_servers) == before
         trio.run(create, server.bootstrap_servers, NewTopic("c", 1, 1))
     assert ends(tmp_path)[0] == end_offset
@@ -65,20 +65,20 @@ def test_a_killed_server_goes_on_from_snapshot_and_log(tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         process.wait(SECONDS)
     assert ends(tmp_path) == [taken.end_offset]
-    with ServerProcess("--data-dir", str(tmp_path)) as server:
+    with ServerProcess("--data-dir", str(tmp_path), warm=True) as server:
         assert trio.run(described, server.bootstrap_servers) == before
 
 
 def test_zero_takes_none_and_keeps_everything(tmp_path: Path) -> None:
     for _ in range(3):
-        with ServerProcess("--data-dir", str(tmp_path), "--snapshot-records", "0"):
+        with ServerProcess("--data-dir", str(tmp_path), "--snapshot-records", "0", warm=True):
             pass
     assert ends(tmp_path) == []
     assert [path.name for path in (tmp_path / FOLDER).glob("*.log")] == [f"{0:020}.log"]
 
 
 def test_after_so_many_records(tmp_path: Path) -> None:
-    with ServerProcess("--data-dir", str(tmp_path), "--snapshot-records", "50") as server:
+    with ServerProcess("--data-dir", str(tmp_path), "--snapshot-records", "50", warm=True) as server:
         trio.run(create, server.bootstrap_servers, TOPICS[1])
         deadline = time.monotonic() + SECONDS
         while not ends(tmp_path):
@@ -86,7 +86,7 @@ def test_after_so_many_records(tmp_path: Path) -> None:
 
 
 def test_a_damaged_snapshot_that_nothing_mends_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
-    with ServerProcess("--data-dir", str(tmp_path)):
+    with ServerProcess("--data-dir", str(tmp_path), warm=True):
         pass
     (snapshot,) = list_snapshots(tmp_path / FOLDER)
     (log,) = (tmp_path / FOLDER).glob("*.log")
@@ -139,7 +139,7 @@ def test_a_program_is_told_which_numbers_there_are(number: int) -> None:
 
 
 def test_a_shell_has_a_snapshot_taken(tmp_path: Path) -> None:
-    with ServerProcess("--data-dir", str(tmp_path), control=True) as server:
+    with ServerProcess("--data-dir", str(tmp_path), control=True, warm=True) as server:
         code, stdout, stderr = run("--url", server.control_url, "snapshot")
         (end_offset,) = ends(tmp_path)
         records = server.snapshot().records
@@ -147,7 +147,7 @@ def test_a_shell_has_a_snapshot_taken(tmp_path: Path) -> None:
         assert (code, stdout, stderr) == (0, said, "")
         code, stdout, _ = run("--url", server.control_url, "snapshot", "--json")
         assert json.loads(stdout) == {"end_offset": end_offset, "records": records}
-    with ServerProcess(control=True) as server:
+    with ServerProcess(control=True, warm=True) as server:
         taken = server.snapshot()
         said = f"snapshot of {taken.records} records, up to offset {taken.end_offset}\n"
         assert run("--url", server.control_url, "snapshot") == (0, said, "")
@@ -180,7 +180,7 @@ def test_history_is_kept_if_it_is_asked_for_or_a_request_log_names_its_offsets(
 ) -> None:
     data, log = tmp_path / "data", tmp_path / "requests.jsonl"
     given = (*options, str(log)) if "--request-log" in options else options
-    with ServerProcess("--data-dir", str(data), *given, control=True) as server:
+    with ServerProcess("--data-dir", str(data), *given, control=True, warm=True) as server:
         for topic in TOPICS[:3]:
             trio.run(create, server.bootstrap_servers, topic)
             server.snapshot()

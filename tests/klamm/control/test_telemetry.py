@@ -35,7 +35,7 @@ def subscribe(bootstrap_servers: str) -> None:
 
 
 def test_librdkafka_pushes_its_metrics_and_they_are_shown() -> None:
-    with klamm.ServerProcess(client_telemetry=True, control=True) as server:
+    with klamm.ServerProcess(client_telemetry=True, control=True, warm=True) as server:
         subscribe(server.bootstrap_servers)
         producer = Producer({"bootstrap.servers": server.bootstrap_servers, "client.id": "watched-1"})
         producer.produce("t", b"x")

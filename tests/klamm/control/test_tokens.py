@@ -50,7 +50,7 @@ async def test_a_page_of_the_interface_itself_may_ask_with_the_token() -> None:
 
 def test_an_address_that_others_reach_needs_a_token_which_stderr_has_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KLAMM_CONTROL_TOKEN", raising=False)
-    with klamm.ServerProcess("--control", "0.0.0.0:0", brokers=1, control=True) as server:
+    with klamm.ServerProcess("--control", "0.0.0.0:0", brokers=1, control=True, warm=True) as server:
         with pytest.raises(klamm.ControlRefused, match="the control token is missing or wrong") as refused:
             server.brokers()
         assert refused.value.status == 401
@@ -68,7 +68,7 @@ def test_an_address_that_others_reach_needs_a_token_which_stderr_has_once(monkey
 
 def test_a_token_is_read_from_a_file(token_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KLAMM_CONTROL_TOKEN", raising=False)
-    with klamm.ServerProcess("--control-token", str(token_file), brokers=1, control=True) as server:
+    with klamm.ServerProcess("--control-token", str(token_file), brokers=1, control=True, warm=True) as server:
         assert len(server.brokers()) == 1
         assert TOKEN not in server.stderr_text()
         with pytest.raises(klamm.ControlRefused):
@@ -94,7 +94,7 @@ def test_what_is_no_token_is_refused_without_showing_it(tmp_path: Path, content:
     assert content not in str(refused.value)
     with pytest.raises(ValueError, match="No such file"):
         read_token(tmp_path / "none")
-    server = klamm.ServerProcess("--control-token", str(file), control=True)
+    server = klamm.ServerProcess("--control-token", str(file), control=True, warm=True)
     with pytest.raises(klamm.ServerFailed, match=reason), server:
         pass
 
@@ -102,7 +102,7 @@ def test_what_is_no_token_is_refused_without_showing_it(tmp_path: Path, content:
 def test_a_loopback_address_can_have_a_token_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KLAMM_CONTROL_TOKEN", raising=False)
     arguments = ("--control-token", "--brokers", "1", "--control", "127.0.0.1:0")
-    with klamm.ServerProcess(*arguments) as server:
+    with klamm.ServerProcess(*arguments, warm=True) as server:
         token = server.stderr_text().split()[-1]
         with pytest.raises(klamm.ControlRefused):
             server.brokers()

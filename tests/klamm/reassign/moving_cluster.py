@@ -16,8 +16,8 @@ from klamm import NewTopic
 from klamm.protocol.messages.data import produce
 from klamm.protocol.messages.data.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.data.batches import batch
+from tests.klamm.serve.processes import command, environment, refused
 from tests.klamm.serve.test_kip_578_versions import exchange
-from tests.klamm.serve.test_process import command, environment
 
 SECONDS = 60
 Target = tuple[str, int, Sequence[int]]
@@ -80,11 +80,8 @@ class Moving:
         return command("reassign-partitions", "--bootstrap-server", servers or self.servers, *arguments)
 
     async def run(self, *arguments: str) -> Ran:
-        with trio.fail_after(SECONDS):
-            done = await trio.run_process(
-                self.command(*arguments), capture_stdout=True, capture_stderr=True, check=False, env=environment()
-            )
-        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+        _, _, _, _, *words = self.command(*arguments)
+        return Ran(*await trio.to_thread.run_sync(refused, *words))
 
     async def with_file(self, file: str, *arguments: str) -> Ran:
         return await self.run("--reassignment-json-file", file, *arguments)

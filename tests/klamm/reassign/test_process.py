@@ -16,7 +16,7 @@ import trio
 import klamm
 from klamm.admin.partition_types import TopicPartition
 from tests.klamm.admin.scripted_cluster import Partition, ScriptedCluster
-from tests.klamm.serve.test_process import command, environment
+from tests.klamm.serve.processes import command, environment
 
 MOVES = {"version": 1, "partitions": [{"topic": "a", "partition": 0, "replicas": [2, 1]}]}
 TABLE = (

@@ -27,7 +27,7 @@ async def a_move_that_waits(
 
 
 async def test_what_is_executed_on_a_served_cluster_is_watched_until_it_is_in_sync(tmp_path: Path) -> None:
-    with klamm.ServerProcess("--seed", "7", "--replication-rate", "500") as server:
+    with klamm.ServerProcess("--seed", "7", "--replication-rate", "500", warm=True) as server:
         async with klamm.AdminClient(server.bootstrap_servers) as admin:
             moving = Moving(server.bootstrap_servers, admin, tmp_path)
             await moving.place("t", [1], [1])

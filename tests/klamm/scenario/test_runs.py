@@ -27,7 +27,7 @@ ROOT = Path(klamm.__file__).resolve().parent.parent
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ServerProcess]:
     configs = {"broker.heartbeat.interval.ms": 200, "max.broker.partitions": 500}
-    with ServerProcess(brokers=3, control=True, configs=configs) as running:
+    with ServerProcess(brokers=3, control=True, configs=configs, warm=True) as running:
         yield running
 
 

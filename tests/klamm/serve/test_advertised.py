@@ -3,7 +3,7 @@
 import pytest
 
 import klamm
-from tests.klamm.serve.test_process import FREE, first_line, refused, serving
+from tests.klamm.serve.processes import FREE, first_line, refused, serving
 
 
 def test_clients_are_told_the_ports_that_are_advertised() -> None:

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 import klamm
-from tests.klamm.serve.test_process import (
+from tests.klamm.serve.processes import (
     FREE,
     SECONDS,
     addresses,
@@ -115,7 +115,7 @@ def test_a_port_that_is_taken_when_a_broker_is_added_is_named_and_the_others_go_
     first = free_ports_in_a_row(3)
     with (
         socket.create_server(("127.0.0.1", first + 2)),
-        klamm.ServerProcess("--listen", f"127.0.0.1:{first}", "--brokers", "2", control=True) as server,
+        klamm.ServerProcess("--listen", f"127.0.0.1:{first}", "--brokers", "2", control=True, warm=True) as server,
     ):
         with pytest.raises(klamm.ControlRefused, match=f"cannot listen on 127.0.0.1:{first + 2}: Address already"):
             server.add_broker()

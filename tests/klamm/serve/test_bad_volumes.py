@@ -15,7 +15,7 @@ from klamm.protocol.records.cluster import FeatureLevelRecord
 from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import Uuid
 from tests.controller.log.logs import segment_files, write_log
-from tests.klamm.serve.test_process import (
+from tests.klamm.serve.processes import (
     FREE,
     SECONDS,
     addresses,

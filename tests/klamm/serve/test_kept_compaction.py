@@ -12,8 +12,8 @@ import pytest
 
 from klamm.protocol.messages.offsets import offset_commit, offset_fetch
 from klamm.protocol.messages.topics import create_topics
+from tests.klamm.serve.processes import FREE, SECONDS, addresses, ask, first_line, serving
 from tests.klamm.serve.test_kept_offsets import GROUP, UNSETTLED, coordinator
-from tests.klamm.serve.test_process import FREE, SECONDS, addresses, ask, first_line, serving
 from tests.klamm.serve.test_records import Address
 
 PARTITIONS = 32
@@ -23,6 +23,10 @@ COMMIT_BYTES = PARTITIONS * (len(METADATA) + 100)
 MOST_BYTES = 3 * COMMIT_BYTES + 2 * 1024 * 1024
 """As `klamm.broker.kept_partitions` says."""
 LIVES = 3
+FEWEST_COMMITS, MOST_COMMITS = 40, 60
+"""Of one life, so that three have several compactions."""
+LONGEST_COMMITS_SECONDS = 0.05
+"""The time in which the process is then killed: that of a few commits."""
 
 
 def create(address: Address) -> None:
@@ -88,12 +92,14 @@ def test_files_stay_small_and_no_commit_is_lost_by_a_kill(tmp_path: Path, seed: 
             found = committed(address)
             assert found in ([acknowledged] * PARTITIONS, [acknowledged + 1] * PARTITIONS)
             acknowledged, codes = found[0], [0] * PARTITIONS
-            killer = Timer(chance.uniform(0.5, 1.0), process.kill)
-            killer.start()
+            last = acknowledged + chance.randint(FEWEST_COMMITS, MOST_COMMITS)
+            killer = Timer(chance.uniform(0, LONGEST_COMMITS_SECONDS), process.kill)
             with suppress(OSError, AssertionError):  # the process is killed
                 while codes == [0] * PARTITIONS:
                     codes = commit(address, acknowledged + 1)
                     acknowledged += 1
+                    if acknowledged == last:
+                        killer.start()
                     sizes.append(kept_bytes(tmp_path))
             killer.join()
             process.wait(SECONDS)

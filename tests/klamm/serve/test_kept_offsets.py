@@ -8,7 +8,7 @@ import pytest
 
 from klamm.protocol.messages.groups import find_coordinator
 from klamm.protocol.messages.offsets import offset_commit, offset_fetch
-from tests.klamm.serve.test_process import FREE, SECONDS, addresses, ask, first_line, serving
+from tests.klamm.serve.processes import FREE, SECONDS, addresses, ask, first_line, serving
 from tests.klamm.serve.test_records import Address, create
 
 GROUP = "g"

@@ -1,6 +1,6 @@
 """Options of `klamm serve` whose effect only a process shows."""
 
-from tests.klamm.serve.test_process import FREE, addresses, create, first_line, refused, serving, topics
+from tests.klamm.serve.processes import FREE, addresses, create, first_line, refused, serving, topics
 
 
 def test_variables_of_the_environment_count_only_if_asked_for() -> None:

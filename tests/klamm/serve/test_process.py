@@ -7,120 +7,34 @@ import resource
 import signal
 import socket
 import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from klamm.protocol.api import Api
-from klamm.protocol.codec.frames import FrameBuffer, encode_frame
-from klamm.protocol.codec.requests import decode_response, encode_request
-from klamm.protocol.fields import Message
 from klamm.protocol.messages.brokers import broker_registration
 from klamm.protocol.messages.cluster import api_versions
-from klamm.protocol.messages.topics import create_topics, metadata
-from tests.server.test_listener import can_connect, free_ports_in_a_row
-
-ROOT = Path(__file__).parents[3]
-SECONDS = 30.0
-FREE = ("--listen", "127.0.0.1:0")
-HEAVY = (
-    *("typer", "rich", "pyspark", "asyncio", "hypercorn", "starlette", "h11", "http", "click", "pygments"),
-    *("pyarrow", "pandas", "matplotlib", "jinja2", "klamm.pipeline", "cramjam"),
+from klamm.protocol.messages.topics import metadata
+from tests.klamm.serve.processes import (
+    FREE,
+    ROOT,
+    SECONDS,
+    addresses,
+    ask,
+    command,
+    create,
+    create_if_served,
+    environment,
+    first_line,
+    refused,
+    serving,
+    topics,
 )
-
-
-def command(*arguments: str, flags: tuple[str, ...] = ()) -> list[str]:
-    return [sys.executable, *flags, "-P", "-m", "klamm", *arguments]
-
-
-def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
-    return {**kept, "PYTHONPATH": str(ROOT), **(more or {})}
-
-
-@contextmanager
-def serving(
-    *arguments: str,
-    more: Mapping[str, str] | None = None,
-    flags: tuple[str, ...] = (),
-    before: Callable[[], None] | None = None,
-) -> Iterator["subprocess.Popen[str]"]:
-    """A `klamm serve`, stopped when the block ends. `before` runs in the new process, before Python starts."""
-    process = subprocess.Popen(
-        command("serve", *arguments, flags=flags),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(more),
-        preexec_fn=before,  # noqa: PLW1509 - no threads run here
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def refused(*arguments: str, more: Mapping[str, str] | None = None) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a call that does not start a server."""
-    done = subprocess.run(
-        command(*arguments), capture_output=True, text=True, env=environment(more), timeout=SECONDS, check=False
-    )
-    return done.returncode, done.stdout, done.stderr
-
-
-def addresses(line: str, name: str = "bootstrap.servers") -> list[tuple[str, int]]:
-    assert line.startswith(f"{name}="), line
-    assert line.endswith("\n")
-    pairs = [address.rsplit(":", 1) for address in line.strip().removeprefix(f"{name}=").split(",")]
-    return [(host.strip("[]"), int(port)) for host, port in pairs]
-
-
-def first_line(process: "subprocess.Popen[str]") -> str:
-    assert process.stdout is not None
-    return process.stdout.readline()
-
-
-def ask(address: tuple[str, int], api: Api[Message, Message], version: int, request: Message) -> Message:
-    """One request, on its own connection."""
-    frames = FrameBuffer(1 << 24)
-    with socket.create_connection(address, SECONDS) as sock:
-        sock.sendall(encode_frame(encode_request(api, version, 1, "test", request)))
-        while (frame := frames.next_frame()) is None:
-            chunk = sock.recv(65536)
-            assert chunk, "closed without an answer"
-            frames.feed(chunk)
-    response: Message = decode_response(api, version, frame)[1]
-    return response
-
-
-def create(address: tuple[str, int], name: str) -> int:
-    topic = create_topics.CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
-    response = ask(address, create_topics.API, 7, create_topics.CreateTopicsRequest(topics=[topic], timeout_ms=1000))
-    assert isinstance(response, create_topics.CreateTopicsResponse)
-    return response.topics[0].error_code
-
-
-def create_if_served(address: tuple[str, int], name: str) -> bool:
-    """Create a topic. Returns False if there is no answer."""
-    try:
-        return create(address, name) == 0
-    except (AssertionError, ConnectionError):
-        return False
-
-
-def topics(address: tuple[str, int]) -> dict[str | None, int]:
-    response = ask(address, metadata.API, 12, metadata.MetadataRequest(topics=None))
-    assert isinstance(response, metadata.MetadataResponse)
-    return {topic.name: len(topic.partitions) for topic in response.topics}
+from tests.server.test_listener import can_connect, free_ports_in_a_row
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_prints_where_it_listens_serves_and_stops_on_a_signal(number: int) -> None:
-    with serving(*FREE, "--brokers", "3") as process:
+    with serving(*FREE, "--brokers", "3", cold=True) as process:
         brokers = addresses(first_line(process))
         assert [host for host, _ in brokers] == ["127.0.0.1"] * 3
         assert create(brokers[0], "made") == 0
@@ -188,7 +102,7 @@ def test_configs_of_brokers_that_are_not_started_are_one_warning() -> None:
 def test_a_taken_port_is_one_line_and_exit_code_2() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        reported = refused("serve", "--listen", f"127.0.0.1:{port}", "--brokers", "1")
+        reported = refused("serve", "--listen", f"127.0.0.1:{port}", "--brokers", "1", cold=True)
     assert reported == (2, "", f"klamm serve: cannot listen on 127.0.0.1:{port}: Address already in use\n")
 
 
@@ -220,16 +134,14 @@ def test_an_unknown_command_is_exit_code_2(arguments: list[str], said: str) -> N
 
 
 def test_help_and_version_go_to_stdout() -> None:
-    assert refused("--help")[:2] == (0, refused("-h")[1])
-    assert "serve" in refused("--help")[1]
-    assert refused("-V") == refused("--version")
+    help_text = refused("--help")
+    assert help_text[0] == 0
+    assert "serve" in help_text[1]
+    assert help_text == refused("-h") == refused()
     code, stdout, _ = refused("--version")
+    assert (code, stdout) == refused("-V")[:2]
     assert code == 0
     assert re.fullmatch(r"klamm \d+\.\d+\.\d+ \(Apache Kafka 4\.3\)\n", stdout)
-
-
-def test_klamm_alone_prints_its_help() -> None:
-    assert refused() == refused("--help")
 
 
 def test_what_it_has_to_say_goes_to_stderr_as_json_if_wanted() -> None:

@@ -2,7 +2,6 @@
 restart."""
 
 import signal
-import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -17,9 +16,10 @@ from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.data import list_offsets, produce
 from klamm.protocol.messages.topics import create_topics
 from tests.broker.data.batches import batch
-from tests.klamm.serve.test_process import FREE, SECONDS, addresses, ask, first_line, refused, serving
+from tests.klamm.serve.processes import FREE, SECONDS, Process, addresses, ask, first_line, refused, serving
 
 BATCH = batch(10, value=bytes(100))
+LARGE_BATCH = batch(10, value=bytes(1_000))
 ONE_BROKER = (*FREE, "--brokers", "1")
 Address = tuple[str, int]
 
@@ -32,9 +32,9 @@ def create(address: Address, name: str, *replicas: int) -> None:
     assert response.topics[0].error_code == 0
 
 
-def write(address: Address, name: str, acks: int = -1) -> tuple[int, int]:
-    """Write a record. Returns the error code and the base offset."""
-    data = [produce.PartitionProduceData(index=0, records=BATCH)]
+def write(address: Address, name: str, acks: int = -1, records: bytes = BATCH) -> tuple[int, int]:
+    """Write ten records. Returns the error code and the base offset."""
+    data = [produce.PartitionProduceData(index=0, records=records)]
     topics = [produce.TopicProduceData(name=name, partition_data=data)]
     request = produce.ProduceRequest(acks=acks, timeout_ms=1_000, topic_data=topics)
     response = ask(address, produce.API, 12, request)
@@ -63,7 +63,7 @@ def wait_for_checkpoint(data_dir: Path, log_end_offset: int) -> None:
         assert time.monotonic() < deadline, "it is never written down"
 
 
-def end(process: "subprocess.Popen[str]", number: signal.Signals, data_dir: Path, log_end_offset: int) -> None:
+def end(process: Process, number: signal.Signals, data_dir: Path, log_end_offset: int) -> None:
     if number == signal.SIGKILL:
         wait_for_checkpoint(data_dir, log_end_offset)
     process.send_signal(number)
@@ -124,12 +124,12 @@ def test_without_room_records_are_refused_and_none_go() -> None:
         (broker,) = addresses(first_line(process))
         create(broker, "t", 1)
         accepted = 0
-        while (answer := write(broker, "t"))[0] == 0:
+        while (answer := write(broker, "t", records=LARGE_BATCH))[0] == 0:
             assert answer == (0, 10 * accepted)
             accepted += 1
         assert answer == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
-        assert accepted == (1 << 20) // (len(BATCH) + ENTRY_BYTES)
-        assert write(broker, "t") == answer
+        assert accepted == (1 << 20) // (len(LARGE_BATCH) + ENTRY_BYTES)
+        assert write(broker, "t", records=LARGE_BATCH) == answer
         assert ends(broker, "t") == (0, 10 * accepted)
         process.terminate()
         _, stderr = process.communicate(timeout=SECONDS)
@@ -155,12 +155,12 @@ def test_records_beyond_the_memory_are_in_a_file_that_goes_with_its_process(tmp_
     with serving(*ONE_BROKER, "--data-memory-bytes", str(1 << 20), *options, more={"TMPDIR": str(tmp_path)}) as process:
         (broker,) = addresses(first_line(process))
         create(broker, "t", 1)
-        for index in range(2_000):
-            assert write(broker, "t", acks=1) == (0, 10 * index)
-        assert ends(broker, "t") == (0, 20_000)
+        for index in range(300):
+            assert write(broker, "t", acks=1, records=LARGE_BATCH) == (0, 10 * index)
+        assert ends(broker, "t") == (0, 3_000)
         held = unnamed_files(process.pid, folder)
         assert [link.readlink().parent for link in held] == [folder]
-        assert held[0].stat().st_size > 2_000 * len(BATCH) - (2 << 20)
+        assert held[0].stat().st_size > 300 * len(LARGE_BATCH) - (2 << 20)
         names = {path.name for path in folder.iterdir()}
         process.kill()
         process.wait(SECONDS)
@@ -178,7 +178,7 @@ def test_followers_fetch_as_fast_as_they_may() -> None:
 
 async def test_a_cluster_in_the_test_takes_the_same_bounds() -> None:
     async with klamm.Cluster(
-        brokers=2, replication_rate=1, data_memory_bytes=1 << 20, data_file_bytes=2 * len(BATCH)
+        brokers=2, replication_rate=1, data_memory_bytes=1 << 20, data_file_bytes=2 * len(LARGE_BATCH)
     ) as cluster:
         host, port = cluster.bootstrap_servers.split(",")[0].rsplit(":", 1)
         broker = host, int(port)
@@ -186,9 +186,9 @@ async def test_a_cluster_in_the_test_takes_the_same_bounds() -> None:
         def use() -> None:
             create(broker, "t", 1, 2)
             accepted = 0
-            while write(broker, "t", acks=1)[0] == 0:
+            while write(broker, "t", acks=1, records=LARGE_BATCH)[0] == 0:
                 accepted += 1
-            assert accepted == (1 << 20) // (len(BATCH) + ENTRY_BYTES) + 2
+            assert accepted == (1 << 20) // (len(LARGE_BATCH) + ENTRY_BYTES) + 2
             assert offset_at(broker, "t", -2) == 0
             assert offset_at(broker, "t", -1) < 10 * accepted, "the follower is slow"
 

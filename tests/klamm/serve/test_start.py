@@ -4,7 +4,7 @@ import fcntl
 import re
 from pathlib import Path
 
-from tests.klamm.serve.test_process import FREE, HEAVY, SECONDS, first_line, serving
+from tests.klamm.serve.processes import FREE, HEAVY, SECONDS, first_line, serving
 
 PIPE_BYTES = 1 << 20
 """Nothing reads stderr before the ready line, so all lines about imports have to fit into its pipe."""
@@ -25,7 +25,7 @@ def test_a_start_imports_nothing_that_it_does_not_need() -> None:
 
 
 def test_a_ready_server_is_small() -> None:
-    with serving(*FREE) as process:
+    with serving(*FREE, cold=True) as process:
         first_line(process)
         status = Path(f"/proc/{process.pid}/status").read_text()
     (kilobytes,) = re.findall(r"VmRSS:\s+(\d+) kB", status)

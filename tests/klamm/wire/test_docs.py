@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.klamm.serve.test_process import SECONDS, environment
+from tests.klamm.serve.processes import SECONDS, environment
 
 PAGE = Path(__file__).parents[3] / "docs" / "wire.md"
 EXAMPLES = re.findall(r"^```console\n\$ ([^\n]*)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)

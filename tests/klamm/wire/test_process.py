@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from klamm.wire.kinds import api_keys
-from tests.klamm.serve.test_process import SECONDS, command, environment
+from tests.klamm.serve.processes import SECONDS, command, environment
 
 GOOD = '{"kind":"control","message":"SnapshotFooterRecord","version":0,"hex":"000000"}'
 BAD = '{"kind":"control","message":"SnapshotFooterRecord","version":0,"hex":""}'

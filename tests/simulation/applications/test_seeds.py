@@ -158,31 +158,32 @@ def a_partition_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "invariant"),
+    ("fault", "invariant", "first"),
     [
-        (commits_of_all, "a_fenced_member_changes_nothing"),
-        (everything_is_stable, "a_reader_of_committed_records_sees_no_others"),
-        (nothing_is_owned, "a_partition_belongs_to_one_member"),
-        (no_task_is_taken, "a_task_is_active_at_one_member"),
-        (nothing_is_aborted, "a_reader_of_committed_records_sees_no_others"),
-        (no_epoch_is_compared, "a_fenced_producer_changes_nothing"),
-        (nothing_times_out, "every_transaction_ends"),
-        (aborted_offsets_count, "offset_fetch_shows_the_last_acknowledged_commit"),
-        (nothing_waits_for_replicas, "every_committed_record_is_seen"),
-        (no_marker_is_applied, "a_coordinator_is_what_its_records_make"),
-        (duplicates_are_written, "no_record_is_seen_twice"),
-        (everything_is_replicated, "no_committed_record_is_lost"),
-        (markers_differ, "every_committed_record_is_seen"),
-        (readers_miss_old_batches, "readers_agree"),
-        (no_session_ends, "every_group_becomes_stable"),
-        (a_partition_is_forgotten, "every_partition_has_one_owner_in_the_end"),
+        (commits_of_all, "a_fenced_member_changes_nothing", 9),
+        (everything_is_stable, "a_reader_of_committed_records_sees_no_others", 2),
+        (nothing_is_owned, "a_partition_belongs_to_one_member", 3),
+        (no_task_is_taken, "a_task_is_active_at_one_member", 0),
+        (nothing_is_aborted, "a_reader_of_committed_records_sees_no_others", 2),
+        (no_epoch_is_compared, "a_fenced_producer_changes_nothing", 2),
+        (nothing_times_out, "every_transaction_ends", 11),
+        (aborted_offsets_count, "offset_fetch_shows_the_last_acknowledged_commit", 2),
+        (nothing_waits_for_replicas, "every_committed_record_is_seen", 24),
+        (no_marker_is_applied, "a_coordinator_is_what_its_records_make", 2),
+        (duplicates_are_written, "no_record_is_seen_twice", 19),
+        (everything_is_replicated, "no_committed_record_is_lost", 27),
+        (markers_differ, "every_committed_record_is_seen", 2),
+        (readers_miss_old_batches, "readers_agree", 4),
+        (no_session_ends, "every_group_becomes_stable", 2),
+        (a_partition_is_forgotten, "every_partition_has_one_owner_in_the_end", 2),
     ],
 )
 def test_a_fault_violates_the_invariant_about_it(
-    monkeypatch: pytest.MonkeyPatch, fault: object, invariant: str
+    monkeypatch: pytest.MonkeyPatch, fault: object, invariant: str, first: int
 ) -> None:
+    """`first` is a seed that found the fault once, which is likely to find it again: it is tried before the others."""
     fault(monkeypatch)  # type: ignore[operator]
-    names = ((simulate(seed).failure or "").split(":")[0] for seed in TRIED_SEEDS)
+    names = ((simulate(seed).failure or "").split(":")[0] for seed in (first, *TRIED_SEEDS))
     assert invariant in names
 
 
