@@ -1,9 +1,9 @@
-"""Settings of all tests: the examples of property tests, the slow tests, and the distribution over two processes.
+"""Settings of all tests: the examples of property tests, the slow tests, and the distribution over processes.
 
 KLAMM_HYPOTHESIS_PROFILE=quick (the default) tries the same few examples on every machine; `exhaustive` tries many
 new ones, for nights and after changes of the wire format. Hypothesis stores its examples in .cache/hypothesis.
 
-`scripts/test` runs two processes (pytest-xdist). The tests of a module run in the same process, so that the module's
+`scripts/test` runs three processes (pytest-xdist). The tests of a module run in the same process, so that the module's
 fixtures are made once; all tests that use Spark count as one module.
 """
 
