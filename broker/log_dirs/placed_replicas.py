@@ -74,7 +74,7 @@ class PlacedReplicas:
             self._scan(image)
         if not self._queue:
             return
-        self._counts = self._counts or _count(image)
+        self._counts = self._counts or self._count(image)
         left = min(CHOICES_AT_ONCE, MAX_UNREPORTED - sum(map(len, self._chosen.values())))
         while self._queue and left > 0:
             topic_row, indexes = self._queue.popleft()
@@ -188,6 +188,8 @@ class PlacedReplicas:
                     continue
                 if len(log_dirs.all) == 1 and directory in _NOWHERE:
                     continue  # the only directory is where it is
+                if (topic.topic_id, index) in self._chosen.get(broker_id, {}):
+                    continue
                 if (chosen := self._choice(broker_id, log_dirs, topic.name, index)) is not None:
                     self._counts[chosen.directory_id] = self._counts.get(chosen.directory_id, 0) + 1
                     self.choose(broker_id, (topic.topic_id, index), chosen.directory_id)
@@ -199,13 +201,16 @@ class PlacedReplicas:
             return preferred
         return min(log_dirs.online, key=lambda one: self._counts.get(one.directory_id, 0), default=None)
 
-
-def _count(image: MetadataImage) -> dict[Uuid, int]:
-    """The number of replicas in each log directory. A topic that was deleted no longer counts."""
-    ids = image.partitions.directory_ids.ids
-    counts = np.zeros(len(ids), dtype=np.int64)
-    for table in image.partitions.tables.values():
-        at = slice(0, table.count)
-        held = table.directories[at][(table.replicas[at] >= 0) & (table.topic_row[at] != DEAD)[:, None]]
-        counts += np.bincount(held, minlength=len(ids))
-    return dict(zip(ids, counts.tolist(), strict=True))
+    def _count(self, image: MetadataImage) -> dict[Uuid, int]:
+        """The number of replicas in each log directory. A topic that was deleted no longer counts."""
+        ids = image.partitions.directory_ids.ids
+        counts = np.zeros(len(ids), dtype=np.int64)
+        for table in image.partitions.tables.values():
+            at = slice(0, table.count)
+            held = table.directories[at][(table.replicas[at] >= 0) & (table.topic_row[at] != DEAD)[:, None]]
+            counts += np.bincount(held, minlength=len(ids))
+        found = dict(zip(ids, counts.tolist(), strict=True))
+        for chosen in self._chosen.values():
+            for directory in chosen.values():
+                found[directory] = found.get(directory, 0) + 1
+        return found

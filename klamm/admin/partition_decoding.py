@@ -13,9 +13,16 @@ from klamm.admin.partition_types import (
     PartitionReassignment,
     PartitionResult,
     ReplicaEndOffset,
+    ReplicaResult,
     ReplicaStatus,
     TopicPartition,
     TopicPartitionReplica,
+)
+from klamm.protocol.messages.brokers.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
 )
 from klamm.protocol.messages.brokers.describe_log_dirs import DescribeLogDirsResponse, DescribeLogDirsResult
 from klamm.protocol.messages.data.list_offsets import (
@@ -144,6 +151,41 @@ def _decode_log_dir(broker_id: int, result: DescribeLogDirsResult) -> LogDir:
         total_bytes=None if result.total_bytes < 0 else result.total_bytes,
         usable_bytes=None if result.usable_bytes < 0 else result.usable_bytes,
         is_cordoned=result.is_cordoned,
+    )
+
+
+def by_broker(
+    directories: Mapping[TopicPartitionReplica, str] | Mapping[tuple[str, int, int], str],
+) -> dict[int, AlterReplicaLogDirsRequest]:
+    """The request for each broker. Raises TypeError."""
+    expect("directories", directories, Mapping)
+    wanted: dict[int, dict[str, dict[str, list[int]]]] = {}
+    for replica, path in directories.items():
+        topic_name, index, broker_id = checked_tuple("in directories,", replica, REPLICA)
+        expect("a directory's path", path, str)
+        wanted.setdefault(broker_id, {}).setdefault(path, {}).setdefault(topic_name, []).append(index)
+    return {
+        broker_id: AlterReplicaLogDirsRequest(
+            dirs=[
+                AlterReplicaLogDir(
+                    path=path,
+                    topics=[AlterReplicaLogDirTopic(name=name, partitions=found) for name, found in topics.items()],
+                )
+                for path, topics in paths.items()
+            ]
+        )
+        for broker_id, paths in wanted.items()
+    }
+
+
+def decode_moves(broker_id: int, answer: AlterReplicaLogDirsResponse) -> tuple[ReplicaResult, ...]:
+    return tuple(
+        ReplicaResult(
+            error=decode_error(partition.error_code),
+            replica=TopicPartitionReplica(topic.topic_name, partition.partition_index, broker_id),
+        )
+        for topic in answer.results
+        for partition in topic.partitions
     )
 
 

@@ -88,6 +88,17 @@ class ReplicaEndOffset(Result):
         return f"replica of partition {self.replica.partition} on broker {self.replica.broker_id}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaResult(Result):
+    """Whether the move of a replica into another log directory begins."""
+
+    replica: TopicPartitionReplica
+
+    @property
+    def _subject(self) -> str:
+        return f"replica of partition {self.replica.partition} on broker {self.replica.broker_id}"
+
+
 @dataclass(frozen=True, slots=True)
 class LogDirReplica:
     """The replica of one partition in a log directory.

@@ -4,7 +4,7 @@ Any broker accepts reassignments and elections, and its controller decides them.
 how far its replicas are (KIP-179), and only a broker itself knows its log directories.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from klamm.admin import decoding, partition_decoding
@@ -17,13 +17,14 @@ from klamm.admin.partition_types import (
     PartitionReassignment,
     PartitionResult,
     ReplicaEndOffset,
+    ReplicaResult,
     ReplicaStatus,
     TopicPartition,
     TopicPartitionReplica,
 )
 from klamm.admin.types import ClusterMetadata
 from klamm.protocol.errors import ErrorCode
-from klamm.protocol.messages.brokers import describe_log_dirs
+from klamm.protocol.messages.brokers import alter_replica_log_dirs, describe_log_dirs
 from klamm.protocol.messages.data import list_offsets
 from klamm.protocol.messages.partitions import (
     alter_partition_reassignments,
@@ -129,6 +130,21 @@ class PartitionRequests(AdminConnections):
             answer = await self._request(describe_log_dirs.API, body, broker_id)
             log_dirs += partition_decoding.decode_log_dirs(broker_id, answer)
         return tuple(log_dirs)
+
+    async def alter_replica_log_dirs(
+        self, directories: Mapping[TopicPartitionReplica, str] | Mapping[tuple[str, int, int], str]
+    ) -> tuple[ReplicaResult, ...]:
+        """Move replicas into these log directories of their brokers (KIP-113); one result each.
+
+        Each broker is asked directly; for one that is not live, ClusterUnreachable is raised. Without an error the move
+        begins; `describe_log_dirs` has the future replica until it is done.
+        """
+        results: list[ReplicaResult] = []
+        await self._routes(())
+        for broker_id, body in partition_decoding.by_broker(directories).items():
+            answer = await self._request(alter_replica_log_dirs.API, body, broker_id)
+            results += partition_decoding.decode_moves(broker_id, answer)
+        return tuple(results)
 
     async def replica_status(self, replicas: Iterable[_AskedReplica]) -> tuple[ReplicaStatus, ...]:
         """How far replicas are behind the leaders of their partitions (KIP-179); one result each, in the order asked.

@@ -1,7 +1,7 @@
 """`--execute`, `--verify`, `--list` and `--cancel`, with the behaviour and the output lines of Apache Kafka's tool.
 
-Scripts search for these lines; Klamm prints further ones between them. Replicas are moved between brokers, but not
-between the log directories of one broker: a file that chooses one of several directories is refused.
+Scripts search for these lines; Klamm prints further ones between them. Moves between the log directories of a broker
+are in `klamm.reassign.directories`.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,14 @@ from klamm.admin.client import AdminClient
 from klamm.admin.errors import AdminError, RequestFailed
 from klamm.admin.partition_types import PartitionReassignment, PartitionResult, TopicPartition
 from klamm.admin.types import ClusterMetadata
-from klamm.reassign.files import ANY_LOG_DIR, Target, as_file, as_text
+from klamm.reassign.directories import (
+    describe_moves,
+    moves_in_progress,
+    named_directories,
+    refuse_unknown_directories,
+    start_moves,
+)
+from klamm.reassign.files import Target, as_file, as_text
 from klamm.reassign.report import ReassignFailed, Report, as_object, joined
 from klamm.reassign.throttles import clear_throttles, set_throttle
 
@@ -42,7 +49,8 @@ async def execute(
     seen = await admin.metadata(_topic_names(targets))
     _refuse_unknown_brokers(targets, seen)
     current = _known_replicas(targets, seen)
-    await _refuse_directories(admin, targets)
+    named = named_directories(targets)
+    await refuse_unknown_directories(admin, named)
     lines = [
         *("Current partition replica assignment", "", as_text(as_file(current)), ""),
         "Save this output. To undo the reassignment, pass it as --reassignment-json-file.",
@@ -64,7 +72,11 @@ async def execute(
         lines.append(f"Successfully started partition {_reassignments(started)} for {joined(started)}")
     content["started"] = [as_object(partition) for partition in started]
     content["refused"] = _refused(results)
-    return Report(tuple(lines), content, _refusal(results))
+    failure = _refusal(results)
+    if named and failure is None:
+        moved, failure = await start_moves(admin, named, timeout_ms)
+        lines += moved
+    return Report(tuple(lines), content, failure)
 
 
 async def verify(admin: AdminClient, targets: Sequence[Target], *, preserve_throttles: bool) -> Report:
@@ -86,8 +98,11 @@ async def verify(admin: AdminClient, targets: Sequence[Target], *, preserve_thro
             "completed": is_done,
         })  # fmt: skip
     content: dict[str, Any] = {"partitions": described, "in_progress": bool(in_progress), "cleared": None}
-    lines.append("")
-    if in_progress or preserve_throttles:
+    moved, objects = await describe_moves(admin, named_directories(targets))
+    lines += moved or [""]
+    if objects:
+        content["log_dirs"] = objects
+    if in_progress or preserve_throttles or not all(one["completed"] for one in objects):
         return Report(tuple(lines), content)
     cleared, content["cleared"], failure = await clear_throttles(admin, _topic_names(targets))
     return Report((*lines, *cleared), content, failure)
@@ -139,13 +154,16 @@ async def cancel(admin: AdminClient, targets: Sequence[Target], *, preserve_thro
         lines.append(f"Successfully cancelled partition {_reassignments(cancelled)} for: {joined(cancelled)}")
     elif not moving:
         lines.append("None of the specified partition reassignments are active.")
+    stays = await moves_in_progress(admin, named_directories(targets))
+    stopped, failure = await start_moves(admin, stays, timeout_ms)
+    lines += stopped
     content: dict[str, Any] = {
         "cancelled": [as_object(partition) for partition in cancelled],
         "refused": _refused(results),
         "cleared": None,
     }
-    if preserve_throttles or content["refused"]:
-        return Report(tuple(lines), content, _refusal(results))
+    if preserve_throttles or content["refused"] or failure:
+        return Report(tuple(lines), content, _refusal(results) or failure)
     cleared, content["cleared"], failure = await clear_throttles(admin, _topic_names(targets))
     return Report((*lines, *cleared), content, failure)
 
@@ -179,26 +197,6 @@ def _refuse_unknown_brokers(targets: Sequence[Target], seen: ClusterMetadata) ->
         for broker_id in target.replicas:
             if broker_id not in live:
                 raise ReassignFailed(f"broker {broker_id}, wanted for {target.partition}, is not live")
-
-
-async def _refuse_directories(admin: AdminClient, targets: Sequence[Target]) -> None:
-    """Refuse a directory of a broker that has several. The path of a single directory is accepted, because Kafka's tool
-    prints such files."""
-    named = {
-        (broker_id, log_dir): target.partition
-        for target in targets
-        for broker_id, log_dir in zip(target.replicas, target.log_dirs, strict=True)
-        if log_dir != ANY_LOG_DIR
-    }
-    if not named:
-        return
-    paths: dict[int, set[str]] = {}
-    for log_dir in await admin.describe_log_dirs(sorted({broker_id for broker_id, _ in named}), partitions=()):
-        paths.setdefault(log_dir.broker_id, set()).add(log_dir.path)
-    for (broker_id, path), partition in named.items():
-        if paths.get(broker_id) != {path}:
-            where = f"log directory {path!r} of broker {broker_id} cannot be chosen"
-            raise ReassignFailed(f'{partition}: {where}; the only value for several directories is "any"')
 
 
 def _refused(results: Sequence[PartitionResult]) -> list[dict[str, Any]]:

@@ -27,6 +27,7 @@ SMALL_BATCHES = ("--command-property", "batch.size=500")
 seconds."""
 FOLLOWS_SECONDS = 60.0
 POLL_SECONDS = 0.05
+LOG_DIRS = ("/tmp/kafka-logs-1", "/tmp/kafka-logs-2")
 THROTTLE = ("--throttle", "1000000")
 CONSOLE_RECORDS = ("one", "two", "three")
 
@@ -34,6 +35,7 @@ CONSOLE_RECORDS = ("one", "two", "three")
 def check_partition_tools(report: Report, java: Java) -> None:
     """Kafka's tools write, move, count and read records."""
     arguments = ["--brokers", "3", "--racks", "a,b,c", "--replication-rate", str(REPLICATION_RATE), "--seed", "7"]
+    arguments += ["--log-dirs", "2"]
     arguments += ["--set", "auto.leader.rebalance.enable=false"]  # Here Kafka's tool elects the leaders.
     whole_run = "Kafka's tools about partitions and records are answered until the server is stopped"
     with report.check(whole_run), ServerProcess(*arguments) as server:
@@ -41,6 +43,7 @@ def check_partition_tools(report: Report, java: Java) -> None:
         tools = _Tools(java, server)
         _check_records(report, tools)
         _check_moves(report, tools)
+        _check_moves_between_directories(report, tools)
         _check_elections(report, tools)
 
 
@@ -142,6 +145,19 @@ def _check_moves(report: Report, tools: _Tools) -> None:
         _expect_in("Clearing broker-level throttles on brokers 1,2,3", shown)
         _expect_match(rf"^Clearing topic-level throttles on topics ({LONG},{SHORT}|{SHORT},{LONG})$", "\n".join(shown))
         _expect_equal(tools.reassign("--list").strip(), "No partition reassignments found.")
+
+
+def _check_moves_between_directories(report: Report, tools: _Tools) -> None:
+    """The replica of the short topic is moved at once; the other directory is the second one."""
+    partition = {"topic": SHORT, "partition": 0, "replicas": [3], "log_dirs": [LOG_DIRS[1]]}
+    by_file = ("--reassignment-json-file", tools.file("directories.json", {"version": 1, "partitions": [partition]}))
+    with report.check("kafka-reassign-partitions moves a replica into another log directory"):
+        shown = tools.reassign("--execute", *by_file).splitlines()
+        _expect_in(
+            f"Successfully started moving log directory to {LOG_DIRS[1]} for replica {SHORT}-0 with broker 3 ", shown
+        )
+        shown = tools.reassign("--verify", *by_file).splitlines()
+        _expect_in(f"Reassignment of replica {SHORT}-0-3 completed successfully.", shown)
 
 
 def _check_elections(report: Report, tools: _Tools) -> None:

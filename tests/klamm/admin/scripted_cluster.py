@@ -10,6 +10,12 @@ import trio
 
 from klamm.admin.partition_types import TopicPartition, TopicPartitionReplica
 from klamm.protocol.fields import Message
+from klamm.protocol.messages.brokers.alter_replica_log_dirs import API as ALTER_LOG_DIRS
+from klamm.protocol.messages.brokers.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
 from klamm.protocol.messages.brokers.describe_log_dirs import API as DESCRIBE_LOG_DIRS
 from klamm.protocol.messages.brokers.describe_log_dirs import DescribeLogDirsResponse, DescribeLogDirsResult
 from klamm.protocol.messages.cluster.describe_cluster import API as DESCRIBE_CLUSTER
@@ -45,7 +51,7 @@ from tests.klamm.admin.peer import Asked, Peer, served
 
 UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER = 3, 6
 APIS = (
-    *(METADATA, DESCRIBE_CLUSTER, INCREMENTAL_ALTER_CONFIGS, DESCRIBE_LOG_DIRS),
+    *(METADATA, DESCRIBE_CLUSTER, INCREMENTAL_ALTER_CONFIGS, DESCRIBE_LOG_DIRS, ALTER_LOG_DIRS),
     *(ALTER_REASSIGNMENTS, LIST_REASSIGNMENTS, LIST_OFFSETS),
 )
 
@@ -160,6 +166,18 @@ class ScriptedCluster:
         paths = self.log_dirs.get(broker_id, ["/data"])
         return DescribeLogDirsResponse(results=[DescribeLogDirsResult(log_dir=path) for path in paths])
 
+    def _alter_log_dirs(self, _broker_id: int, body: Any) -> Message:
+        return AlterReplicaLogDirsResponse(
+            results=[
+                AlterReplicaLogDirTopicResult(
+                    topic_name=topic.name,
+                    partitions=[AlterReplicaLogDirPartitionResult(partition_index=index) for index in topic.partitions],
+                )
+                for directory in body.dirs
+                for topic in directory.topics
+            ]
+        )
+
     def _list_moves(self, _broker_id: int, body: Any) -> Message:
         wanted = (
             None if body.topics is None else {(t.name, index) for t in body.topics for index in t.partition_indexes}
@@ -240,6 +258,7 @@ _ANSWERS: dict[int, Callable[[ScriptedCluster, int, Any], Message]] = {
     DESCRIBE_CLUSTER.key: ScriptedCluster._describe_cluster,
     INCREMENTAL_ALTER_CONFIGS.key: ScriptedCluster._alter_configs,
     DESCRIBE_LOG_DIRS.key: ScriptedCluster._describe_log_dirs,
+    ALTER_LOG_DIRS.key: ScriptedCluster._alter_log_dirs,
     LIST_REASSIGNMENTS.key: ScriptedCluster._list_moves,
     ALTER_REASSIGNMENTS.key: ScriptedCluster._alter_moves,
     LIST_OFFSETS.key: ScriptedCluster._list_offsets,

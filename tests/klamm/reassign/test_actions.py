@@ -138,16 +138,22 @@ async def test_what_cannot_be_is_refused_before_anything_is_changed(
     assert (cluster.asked_moves, cluster.configs) == ({}, {})
 
 
-async def test_a_directory_may_be_named_where_there_is_no_other(
+async def test_directories_are_named_by_the_file_and_must_exist(
     cluster: ScriptedCluster, nursery: trio.Nursery
 ) -> None:
     cluster.log_dirs[2] = ["/data", "/more"]
     await cluster.start(nursery)
     (target,) = targets(("a", 0, (1, 2)))
-    await executed(cluster, [target._replace(log_dirs=("/data", "any"))])
+    report = await executed(cluster, [target._replace(log_dirs=("/data", "/more"))])
     assert set(cluster.asked_moves) == {A0}
-    with pytest.raises(ReassignFailed, match="a-0: log directory '/data' of broker 2 cannot be chosen"):
-        await executed(cluster, [target._replace(log_dirs=("any", "/data"))])
+    assert report.lines[-2:] == (
+        "Successfully started moving log directory to /data for replica a-0 with broker 1 ",
+        "Successfully started moving log directory to /more for replica a-0 with broker 2 ",
+    )
+    cluster.asked_moves.clear()
+    with pytest.raises(ReassignFailed, match="a-0: broker 2 has no log directory '/other'; it has /data, /more"):
+        await executed(cluster, [target._replace(log_dirs=("any", "/other"))])
+    assert not cluster.asked_moves
 
 
 async def test_a_throttle_is_set_on_who_sends_and_who_receives(cluster: ScriptedCluster, nursery: trio.Nursery) -> None:
