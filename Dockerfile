@@ -2,9 +2,10 @@
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /build
 # The packages first: they change less often than we do.
-COPY requirements/runtime.txt requirements/security.txt requirements/
+COPY requirements/runtime.txt requirements/security.txt requirements/metrics.txt requirements/
 RUN python -m venv --without-pip /opt/klamm \
-    && pip --python /opt/klamm/bin/python install --no-cache-dir --require-hashes --requirement requirements/security.txt
+    && pip --python /opt/klamm/bin/python install --no-cache-dir --require-hashes \
+        --requirement requirements/security.txt --requirement requirements/metrics.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY protocol protocol
 COPY assignment assignment

@@ -11,6 +11,7 @@ import trio
 
 from klamm.broker.kept_partitions import KeptPartitions, Sync
 from klamm.controller.metadata_log import MetadataLog
+from klamm.server.durations import Durations
 from klamm.server.log_end_keeper import LogEndKeeper, Taken
 
 
@@ -26,6 +27,8 @@ class Flusher:
         """`kept`: the partitions of internal topics, which are synced behind the metadata log."""
         self.log_ends: LogEndKeeper | None = None
         """The reservations of offsets. Set by the server; None: there are none."""
+        self.durations = Durations()
+        """How long each sync of the log took, with its thread."""
         self._log = log
         self._kept = kept
         self._on_durable = on_durable or (lambda _durable_offset: None)
@@ -72,7 +75,9 @@ class Flusher:
             log_ends, kept = self.log_ends, self._kept
             taken = log_ends.take() if log_ends is not None and log_ends.has_work else None
             work = kept.begin_sync() if kept is not None else None
+            began = trio.current_time()
             await trio.to_thread.run_sync(self._sync, taken, work)
+            self.durations.add(trio.current_time() - began)
             if log_ends is not None and taken is not None:
                 log_ends.durable = taken.made
             if kept is not None and work is not None:

@@ -47,6 +47,7 @@ from klamm.server.bodies import NO_BODIES, Bodies
 from klamm.server.event_log import EventLog
 from klamm.server.limits import KIB, MIB
 from klamm.server.recent_requests import RecentRequests
+from klamm.server.request_counts import RequestCounts
 from klamm.server.response_errors import ResponseError
 
 SCHEMA_VERSION = 1
@@ -112,12 +113,15 @@ class RequestLog:
         max_file_bytes: int = MAX_FILE_BYTES,
         old_files: int = OLD_FILES,
         recent: RecentRequests[RequestLine] | None = None,
+        counts: RequestCounts | None = None,
         keeps_bodies: bool = False,
         measures_time: bool = True,
     ) -> None:
         """`keeps_bodies`: whether lines in `recent` have requests and answers. Without `measures_time` the duration of
         every request is 0, so that equal requests make equal lines."""
         self.recent = recent
+        self.counts = counts
+        """Counts the lines; None: they are not counted."""
         self.keeps_bodies = keeps_bodies and recent is not None
         self._measures_time = measures_time
         self._has_file = path is not None
@@ -163,6 +167,8 @@ class RequestLog:
         for line in lines:
             if self.recent is not None:
                 self.recent.add(self._next_seq, line)
+            if self.counts is not None:
+                self.counts.add(line)
             if self._has_file:
                 piece += self._encode(line, self._next_seq)
             self._next_seq += 1

@@ -100,8 +100,8 @@ class Server:
         self._tasks: trio.Nursery
         self.journal = Journal(parts.request_log)
         self.identity = parts.controller.identity
-        self.observed = Observed(parts)
         self._flusher = Flusher(parts.log, self._release_lines if parts.request_log else None, parts.kept_partitions)
+        self.observed = Observed(parts, self._flusher)
         self.admission = Admission(parts.limits, parts.events)
         self._purgatory = Purgatory(parts.brokers.data.watches, is_manual=parts.manual_clock is not None)
         self._turns = Turns()

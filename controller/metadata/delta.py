@@ -78,6 +78,14 @@ class Delta:
     """Whether a changed partition has a different leader. True for every run of changes that sets leaders."""
     has_new_replicas: bool = False
     """Whether a changed partition has different replicas. True for every run of changes that sets replicas."""
+    isr_shrinks: int = 0
+    """Changed partitions whose ISR has fewer members than before."""
+    isr_expansions: int = 0
+    """Changed partitions whose ISR has more members than before."""
+    elections: int = 0
+    """Changed partitions that have a leader, another one than before."""
+    unclean_elections: int = 0
+    """Those of them whose leader may lack records."""
     names_replicas: bool = False
     """Whether a change set replicas, even to the same ones, or set which replicas are being removed."""
     configs: set[tuple[int, str, str]] = field(default_factory=set)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from klamm.controller.metadata.columns import MAX_REPLICAS_PER_PARTITION, PADDING, ColumnTable, Ints, among, width_class
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.kind import ReplayError
-from klamm.controller.metadata.partition import NO_LEADER_CHANGE, NO_RECOVERY_CHANGE, RECOVERED, merge
+from klamm.controller.metadata.partition import NO_LEADER_CHANGE, NO_RECOVERY_CHANGE, RECOVERED, RECOVERING, merge
 from klamm.controller.metadata.partition_table import NO_LISTS, NewRows, PartitionKey, PartitionTable
 from klamm.controller.metadata.topic import Topic
 from klamm.controller.metadata.topic_table import TopicTable
@@ -214,6 +214,10 @@ def replay_change(topics: TopicTable, record: PartitionChangeRecord, delta: Delt
         delta.has_new_replicas = True
     if changed.leader != partition.leader:
         delta.has_new_leaders = True
+        delta.elections += changed.leader >= 0
+        delta.unclean_elections += changed.leader >= 0 and record.leader_recovery_state == RECOVERING
+    delta.isr_shrinks += len(changed.isr) < len(partition.isr)
+    delta.isr_expansions += len(changed.isr) > len(partition.isr)
     if record.replicas is not None or record.removing_replicas is not None:
         delta.names_replicas = True
     delta.changed_partitions.add(topic.row, record.partition_id)
@@ -236,7 +240,7 @@ def replay_change_run(topics: TopicTable, run: Columns[PartitionChangeRecord], d
         values = {name: value[positions] if is_column(value) else value for name, value in run.values.items()}
         if names_replicas:
             _merge_replicas(topics, table, rows, values)
-        _merge_rows(table, rows, values)
+        _merge_rows(table, rows, values, delta)
         for sparse, names in (
             (topics.partitions.elr, ("eligible_leader_replicas", "last_known_elr")),
             (topics.partitions.reassigning, ("adding_replicas", "removing_replicas")),
@@ -270,7 +274,7 @@ def _merge_replicas(topics: TopicTable, table: ColumnTable, rows: NDArray[np.int
         column[rows, width:] = PADDING
 
 
-def _merge_rows(table: ColumnTable, rows: NDArray[np.int64], values: Mapping[str, Any]) -> None:
+def _merge_rows(table: ColumnTable, rows: NDArray[np.int64], values: Mapping[str, Any], delta: Delta) -> None:
     table.partition_epoch[rows] += 1
     if "isr" in values:
         isr, isr_count = _padded(values["isr"])
@@ -279,13 +283,18 @@ def _merge_rows(table: ColumnTable, rows: NDArray[np.int64], values: Mapping[str
         width = min(isr.shape[1], table.width)
         table.isr[rows, :width] = isr[:, :width]
         table.isr[rows, width:] = PADDING
+        delta.isr_shrinks += int((isr_count < table.isr_count[rows]).sum())
+        delta.isr_expansions += int((isr_count > table.isr_count[rows]).sum())
         table.isr_count[rows] = isr_count
     leader = np.broadcast_to(values.get("leader", NO_LEADER_CHANGE), rows.shape)
     led = leader != NO_LEADER_CHANGE
+    elected = (leader >= 0) & (leader != table.leader[rows])
     table.leader[rows[led]] = leader[led]
     table.leader_epoch[rows[led]] += 1
     recovery = np.broadcast_to(values.get("leader_recovery_state", NO_RECOVERY_CHANGE), rows.shape)
     changed = recovery != NO_RECOVERY_CHANGE
+    delta.elections += int(elected.sum())
+    delta.unclean_elections += int((elected & (recovery == RECOVERING)).sum())
     table.leader_recovery_state[rows[changed]] = recovery[changed]
 
 

@@ -31,6 +31,7 @@ from klamm.server.listeners import refuse_impossible_ports
 from klamm.server.node_listeners import open_node
 from klamm.server.parts import ServerParts
 from klamm.server.recent_requests import RecentRequests
+from klamm.server.request_counts import RequestCounts
 from klamm.server.request_log import RequestLine, RequestLog, RequestLogError
 from klamm.server.server import Server, open_server
 
@@ -149,6 +150,7 @@ def _open_request_log(plan: ClusterPlan, cluster_id: str, events: EventLog) -> R
         cluster_id,
         events,
         recent=recent,
+        counts=RequestCounts() if plan.counts_requests else None,
         keeps_bodies=plan.journal_bodies,
         measures_time=plan.clock == "real",
     )

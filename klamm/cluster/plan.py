@@ -51,6 +51,8 @@ class ClusterPlan:
     request_log: Path | None = None
     keeps_requests: bool = False
     """Whether the newest requests are kept in memory, for tests that ask for them."""
+    counts_requests: bool = False
+    """Whether requests are counted, for the metrics."""
     cluster_id: str | None = None
     """The id of a new cluster; a data directory with another id is refused. None: a generated id."""
     topic_policy: TopicPolicy | None = None

@@ -25,6 +25,7 @@ from klamm.control.changes import BUG, STOPPING, Changes
 from klamm.control.clock import clock_routes
 from klamm.control.faults import fault_routes
 from klamm.control.limits import MAX_REQUESTS
+from klamm.control.metrics.routes import metrics_routes
 from klamm.control.openapi import RouteGroup, View, describe_interface
 from klamm.control.page.feed import Feed
 from klamm.control.page.routes import page_files, page_routes
@@ -59,6 +60,7 @@ def route_groups(server: Server, changes: Changes) -> tuple[RouteGroup, ...]:
         steering_routes(server, changes),
         wait_routes(server),
         telemetry_routes(server),
+        metrics_routes(server),
         page_routes(server, Feed(server, changes)),
     )
 

@@ -21,6 +21,7 @@ REFUSALS = {
     "or a topic cannot be created or read",
     413: "the body is too large",
     500: "a bug",
+    501: "a package is missing",
     503: "the server is stopping, or has too many requests under way",
     507: "the snapshot could not be written",
     504: "it could not be done in time, or what was waited for did not happen",

@@ -106,7 +106,7 @@ async def _open_with_control(
     refuse_impossible_ports(plan.listeners, plan.broker_ids, [(control, "the control interface")])
     # The port comes first, because a taken port is the most frequent error and nothing has to be undone then.
     with closing(ControlPort(control)) as port:
-        plan = replace(plan, kept_files=kept_files(), keeps_requests=True)
+        plan = replace(plan, kept_files=kept_files(), keeps_requests=True, counts_requests=True)
         token = _control_token(control, options.control_token)
         async with (
             open_cluster(plan, events, large_in_threads=True) as server,

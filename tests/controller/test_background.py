@@ -154,6 +154,7 @@ CUES: list[tuple[dict[str, Any], set[str]]] = [
     ({"has_new_leaders": True}, {CATCH_UP}),
     ({"has_new_replicas": True}, {CATCH_UP}),
     ({"names_replicas": True}, {ROOM}),
+    ({"isr_shrinks": 1, "isr_expansions": 1, "elections": 1, "unclean_elections": 1}, set()),
     ({"configs": {(BROKER_RESOURCE, "", "max.broker.partitions")}}, {ROOM}),
     ({"configs": {(TOPIC_RESOURCE, "t1", "retention.ms")}}, set()),
     ({"client_quotas": {(("user", "alice"),)}}, set()),

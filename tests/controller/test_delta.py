@@ -116,16 +116,24 @@ def test_a_record_is_told_by_what_it_touches(record: Message, expected: dict[str
     assert delta.end_offset == image.next_offset
 
 
+COUNTED = {"isr_shrinks", "isr_expansions", "elections", "unclean_elections"}
+"""The fields that count partitions."""
 CHANGES: list[tuple[dict[str, Any], set[str]]] = [
     ({}, set()),
-    ({"isr": [1]}, set()),
+    ({"isr": [1]}, {"isr_shrinks"}),
+    ({"isr": [2, 1]}, set()),
     ({"leader_recovery_state": 1}, set()),
+    ({"leader": 2, "leader_recovery_state": 1}, {"has_new_leaders", "elections", "unclean_elections"}),
     ({"eligible_leader_replicas": [2], "last_known_elr": [1]}, set()),
-    ({"leader": 2}, {"has_new_leaders"}),
-    ({"leader": -1, "isr": []}, {"has_new_leaders"}),
+    ({"leader": 2}, {"has_new_leaders", "elections"}),
+    ({"leader": -1, "isr": []}, {"has_new_leaders", "isr_shrinks"}),
     (
         {"replicas": [1, 2, 3], "directories": [uuid_of(number) for number in (1, 2, 3)]},
         {"has_new_replicas", "names_replicas"},
+    ),
+    (
+        {"isr": [2, 1, 3], "replicas": [1, 2, 3], "directories": [uuid_of(number) for number in (1, 2, 3)]},
+        {"has_new_replicas", "names_replicas", "isr_expansions"},
     ),
     ({"replicas": [1, 3]}, {"has_new_replicas", "names_replicas"}),
     ({"adding_replicas": [2]}, set()),
@@ -148,7 +156,7 @@ def test_changes_of_partitions_are_told_by_what_they_do(change: dict[str, Any], 
     assert any(isinstance(content, Columns) for content in batch.contents) == (count == 40)
     found = told(apply(image, *batch.contents))
     assert found.pop("changed_partitions") == [(0, index) for index in range(count)]
-    assert found == dict.fromkeys(expected, True)
+    assert found == {name: count if name in COUNTED else True for name in expected}
 
 
 def test_a_record_that_names_what_is_there_already_changes_neither_leader_nor_replicas() -> None:

@@ -57,11 +57,16 @@ class CellWriter:
         """Topics or their configs have changed."""
         self._min_isr = None
 
+    async def slices(self, image: MetadataImage) -> AsyncIterator[Cells]:
+        """All partitions, in the order of the tables. Those that move or are added meanwhile may be missing."""
+        async for table, rows in _slices(image.partitions):
+            yield self.write(image, table, rows)
+
     async def all(self, image: MetadataImage) -> list[bytes]:
-        """All partitions, in the order of the tables. They may change meanwhile: the changes have to be sent, too."""
+        """All partitions. They may change meanwhile: the changes have to be sent, too."""
         while True:
             moves = image.partitions.row_moves
-            pieces = [self.write(image, table, rows).tobytes() async for table, rows in _slices(image.partitions)]
+            pieces = [cells.tobytes() async for cells in self.slices(image)]
             if image.partitions.row_moves == moves:  # else a partition may be missing
                 return pieces
 

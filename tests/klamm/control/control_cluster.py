@@ -89,6 +89,7 @@ async def controlled_cluster(
 ) -> AsyncIterator[ControlledCluster]:
     plan = ClusterPlan(
         keeps_requests=True,
+        counts_requests=True,
         clock=clock,
         start_ms=start_ms,
         settings=Settings(static_configs=configs or {}),
