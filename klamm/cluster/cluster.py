@@ -30,6 +30,7 @@ from klamm.cluster.options import (
 )
 from klamm.cluster.plan import FREE_PORTS, plan_cluster
 from klamm.cluster.request_methods import RequestMethods
+from klamm.cluster.scenario_methods import ScenarioMethods
 from klamm.cluster.server_process import POLL_SECONDS, WAIT_SECONDS
 from klamm.cluster.steering_methods import SteeringMethods
 from klamm.cluster.topic_policy import TopicPolicy, checked_topic_policy
@@ -47,7 +48,7 @@ T = TypeVar("T")
 _ELSEWHERE = "elsewhere use klamm.ServerProcess(control=True) or the pytest fixture klamm_cluster"
 
 
-class Cluster(FaultMethods, RequestMethods, SteeringMethods, ClientConfigVerbs):
+class Cluster(FaultMethods, RequestMethods, SteeringMethods, ScenarioMethods, ClientConfigVerbs):
     """A running cluster: `async with klamm.Cluster(brokers=3, racks=("a", "b", "c"), seed=7) as cluster:`.
 
     Args:
@@ -172,6 +173,10 @@ class Cluster(FaultMethods, RequestMethods, SteeringMethods, ClientConfigVerbs):
         if mode not in ("shutdown", "crash"):
             raise ClusterError(f"{mode!r} is no way to stop a broker: 'shutdown' or 'crash'")
         await self._with_cluster_errors(self._up.stop_broker(_checked(broker_id), mode))
+
+    async def kill_broker(self, broker_id: int) -> None:
+        """Crash a broker: `stop_broker` with mode "crash"."""
+        await self.stop_broker(broker_id, "crash")
 
     async def start_broker(self, broker_id: int) -> None:
         """Start a stopped broker on its former ports; returns when clients may use it.

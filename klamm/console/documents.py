@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any, Final
 
 MAX_BYTES: Final = 8 * 1024 * 1024
+MAX_YAML_BYTES: Final = 1024 * 1024
+"""PyYAML takes some ten seconds for that much."""
 
 
 def read_document(path: Path, what: str) -> Any:
@@ -28,7 +30,18 @@ def _decode_yaml(text: bytes) -> Any:
         import yaml
     except ImportError:
         raise ValueError("YAML needs PyYAML: install klamm[yaml], or write JSON") from None
+    if len(text) > MAX_YAML_BYTES:
+        raise ValueError(f"at most {MAX_YAML_BYTES} bytes of YAML are read; JSON may be longer")
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML is not typed
+        """Without aliases: a short document with some of them can stand for one that takes hours."""
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                raise yaml.YAMLError("aliases (*name) are not read")
+            return super().compose_node(parent, index)
+
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, Loader)
     except yaml.YAMLError as error:
         raise ValueError(f"no YAML: {' '.join(str(error).split())}") from None

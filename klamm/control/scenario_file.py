@@ -5,6 +5,7 @@ misspelt or unbounded is refused before the first step runs.
 """
 
 import inspect
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +85,11 @@ def find_scenario(name: str, client: type[object]) -> Scenario:
         return read_scenario(content, client, path.stem)
     except ValueError as error:
         raise ValueError(f"scenario {path}: {error}") from None
+
+
+def scenario_of(given: "str | os.PathLike[str] | Mapping[str, Any]", client: type[object]) -> Scenario:
+    """The scenario of a file, of one that comes with Klamm by its name, or of its content. Raises ValueError."""
+    return read_scenario(given, client) if isinstance(given, Mapping) else find_scenario(os.fspath(given), client)
 
 
 def read_scenario(content: object, client: type[object], name: str = "scenario") -> Scenario:

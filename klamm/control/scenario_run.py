@@ -1,10 +1,14 @@
-"""Runs a scenario by a control client, and reports what happened when. The standard library alone."""
+"""Runs a scenario, and reports what happened when. The standard library alone.
+
+A run asks for verbs and pauses one after the other (`Run.steps`); `Run.run` does them with a control client, and
+`klamm.Cluster` does them on trio.
+"""
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from klamm.control.fault_verbs import Fault
 from klamm.control.scenario_file import EACH_BROKER, PAUSE, REPEAT, Scenario, Step
@@ -12,6 +16,9 @@ from klamm.protocol.near_names import did_you_mean
 from klamm.protocol.printable import printable
 
 _WHOLE: Final = re.compile(r"\$\{(\w+)\}")
+WAITS: Final = "wait_for_"
+WAIT: Final = "timeout_seconds"
+DEFAULT_WAIT: Final = 10.0
 REMOVES_AFTER: Final = "add_fault"
 REMOVES: Final = "remove_fault"
 
@@ -61,66 +68,114 @@ class Report:
         return asdict(self)
 
 
+class Asked(NamedTuple):
+    """What a run needs next: a verb of the client, or `pause`."""
+
+    verb: str
+    arguments: Mapping[str, Any]
+
+
+Asking = Generator[Asked, Any, None]
+
+
 class Run:
     """One run of a scenario."""
 
     def __init__(
-        self, scenario: Scenario, client: Any, parameters: Mapping[str, Any], said: Callable[[Happened], None]
+        self,
+        scenario: Scenario,
+        parameters: Mapping[str, Any],
+        said: Callable[[Happened], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`client` has the verbs; `said` is called with each step when it is over."""
+        """`said` is called with each step when it is over. `clock` is in seconds."""
         unknown = [name for name in parameters if name not in scenario.parameters]
         if unknown:
             known = ", ".join(scenario.parameters) or "none"
             near = did_you_mean(unknown[0], scenario.parameters)
             raise ValueError(f"scenario {scenario.name} has no parameter {unknown[0]!r} (known: {known}){near}")
         self._scenario = scenario
-        self._client = client
         self._values = {**scenario.parameters, **parameters}
         self._said = said
         self._report = Report(scenario=scenario.name)
-        self._added: list[str] = []
-        self._started = time.monotonic()
+        self.added: list[str] = []
+        """The ids of the fault rules that steps have added."""
+        self._clock = clock
+        self._started = clock()
 
-    def run(self) -> Report:
-        """Run all steps. The fault rules that they added are removed at the end. Raises ScenarioFailed."""
+    def run(self, client: Any) -> Report:
+        """Do all steps with a client that has the verbs. Raises ScenarioFailed."""
+
+        def answer(asked: Asked) -> Any:
+            if asked.verb == PAUSE:
+                return time.sleep(asked.arguments["seconds"])
+            return getattr(client, asked.verb)(**asked.arguments)
+
+        steps = self.steps()
+        try:
+            asked = next(steps)
+            while True:
+                try:
+                    answered = answer(asked)
+                except Exception as error:  # noqa: BLE001 - the run decides what a failure means
+                    asked = steps.throw(error)
+                else:
+                    asked = steps.send(answered)
+        except StopIteration as end:
+            report: Report = end.value
+            return report
+
+    def steps(self) -> Generator[Asked, Any, Report]:
+        """What to do, one after the other; send the result of each, or throw why it failed. The fault rules that the
+        steps added are removed at the end. Raises ScenarioFailed."""
         try:
             for step in self._scenario.steps:
-                self._do(step)
-        finally:
-            self._clean_up()
+                yield from self._do(step)
+        except ScenarioFailed:
+            yield from self._clean_up()
+            raise
+        yield from self._clean_up()
         return self._report
 
-    def _do(self, step: Step) -> None:
-        self._wait_for(step)
+    def _do(self, step: Step) -> Asking:
+        yield from self._wait_for(step)
         if step.verb == REPEAT:
             for number in range(1, step.arguments["times"] + 1):
                 self._values["number"] = number
                 for one in step.steps:
-                    self._do(one)
+                    yield from self._do(one)
         elif step.verb == EACH_BROKER:
-            for broker in self._client.brokers():
+            for broker in (yield Asked("brokers", {})):
                 if broker.state == "up":
                     self._values["broker"] = broker.id
                     for one in step.steps:
-                        self._do(one)
+                        yield from self._do(one)
         else:
-            self._call(step)
+            yield from self._call(step)
 
-    def _wait_for(self, step: Step) -> None:
-        elapsed = time.monotonic() - self._started
-        if elapsed > self._scenario.timeout_seconds:
-            raise ScenarioFailed(f"it did not end within {self._scenario.timeout_seconds:g} s", self._report)
+    @property
+    def _left(self) -> float:
+        """The seconds until the scenario has to be over."""
+        return self._scenario.timeout_seconds - (self._clock() - self._started)
+
+    def _wait_for(self, step: Step) -> Asking:
+        if self._left < 0:
+            raise self._too_long()
+        elapsed = self._clock() - self._started
         if step.at is not None and step.at > elapsed:
-            self._sleep(step.at - elapsed)
+            yield from self._sleep(step.at - elapsed)
 
-    def _sleep(self, seconds: float) -> None:
-        left = self._scenario.timeout_seconds - (time.monotonic() - self._started)
-        time.sleep(max(0.0, min(seconds, left)))
+    def _sleep(self, seconds: float) -> Asking:
+        left = self._left
+        yield Asked(PAUSE, {"seconds": max(0.0, min(seconds, left))})
         if seconds > left:
-            raise ScenarioFailed(f"it did not end within {self._scenario.timeout_seconds:g} s", self._report)
+            raise self._too_long()
 
-    def _call(self, step: Step) -> None:
-        began, shown = time.monotonic(), step.verb
+    def _too_long(self) -> ScenarioFailed:
+        return ScenarioFailed(f"it did not end within {self._scenario.timeout_seconds:g} s", self._report)
+
+    def _call(self, step: Step) -> Asking:
+        began, shown = self._clock(), step.verb
         try:
             arguments = {name: self._filled(value) for name, value in step.arguments.items()}
             shown = f"{step.verb} {' '.join(f'{name}={value}' for name, value in arguments.items())}".rstrip()
@@ -128,7 +183,7 @@ class Run:
         except ValueError as error:
             raise ScenarioFailed(f"{shown}: {error}", self._report) from None
         try:
-            result = self._verb(step, arguments)
+            result = yield from self._verb(step, arguments)
         except ScenarioFailed:
             raise
         except Exception as error:
@@ -143,13 +198,16 @@ class Run:
         if step.save is not None:
             self._values[step.save] = result
 
-    def _verb(self, step: Step, arguments: Mapping[str, Any]) -> Any:
+    def _verb(self, step: Step, arguments: Mapping[str, Any]) -> Generator[Asked, Any, Any]:
         if step.verb == PAUSE:
-            self._sleep(arguments["seconds"])
+            yield from self._sleep(arguments["seconds"])
             return None
-        result = getattr(self._client, step.verb)(**arguments)
+        if step.verb.startswith(WAITS):  # no wait is longer than the scenario
+            longest = min(arguments.get(WAIT, DEFAULT_WAIT), max(self._left, 0.001))
+            arguments = {**arguments, WAIT: longest}
+        result = yield Asked(step.verb, arguments)
         if step.verb == REMOVES_AFTER:
-            self._added.append(result.id)
+            self.added.append(result.id)
         elif step.verb == REMOVES:
             self._report.faults.append(result)
         return result
@@ -173,7 +231,7 @@ class Run:
     def _note(self, began: float, step: str, outcome: Literal["done", "refused", "failed"], result: str) -> None:
         happened = Happened(
             at_seconds=round(began - self._started, 3),
-            seconds=round(time.monotonic() - began, 3),
+            seconds=round(self._clock() - began, 3),
             step=step,
             outcome=outcome,
             result=result,
@@ -181,13 +239,15 @@ class Run:
         self._report.steps.append(happened)
         self._said(happened)
 
-    def _clean_up(self) -> None:
+    def _clean_up(self) -> Asking:
         """Remove the rules that were added, unless a step has done so."""
         try:
-            there = {fault.id for fault in self._client.faults()}
-            self._report.faults += [self._client.remove_fault(one) for one in self._added if one in there]
+            there = {fault.id for fault in (yield Asked("faults", {}))}
+            for one in self.added:
+                if one in there:
+                    self._report.faults.append((yield Asked(REMOVES, {"fault": one})))
         except Exception as error:  # noqa: BLE001 - the reason why the scenario failed must not get lost
-            self._note(time.monotonic(), "remove faults", "failed", str(error))
+            self._note(self._clock(), "remove faults", "failed", str(error))
 
 
 def _short(result: Any) -> str:

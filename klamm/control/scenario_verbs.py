@@ -17,11 +17,7 @@ class ScenarioVerbs:
         """Run a scenario (docs/scenarios.md): the path of a file, the name of one of Klamm's, or its content.
         `parameters` replace those of the scenario. Raises ValueError for what is no scenario, and
         `klamm.ScenarioFailed` with the report of what happened until then."""
-        from klamm.control.scenario_file import find_scenario, read_scenario
+        from klamm.control.scenario_file import scenario_of
         from klamm.control.scenario_run import Run
 
-        if isinstance(scenario, Mapping):
-            found = read_scenario(scenario, type(self))
-        else:
-            found = find_scenario(os.fspath(scenario), type(self))
-        return Run(found, self, parameters, lambda _: None).run()
+        return Run(scenario_of(scenario, type(self)), parameters).run(self)

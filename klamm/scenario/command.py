@@ -71,12 +71,13 @@ def _run(given: argparse.Namespace, environment: Mapping[str, str]) -> int:
             _write("".join(Report(scenario="", steps=[happened]).text().splitlines(keepends=True)[1:]))
 
     try:
-        run = Run(find_scenario(given.scenario, ControlClient), ControlClient(url), dict(given.parameters), say)
+        client = ControlClient(url)
+        run = Run(find_scenario(given.scenario, ControlClient), dict(given.parameters), say)
     except ValueError as error:
         raise UsageError(str(error)) from None
     failure: ScenarioFailed | None = None
     try:
-        report = run.run()
+        report = run.run(client)
     except ScenarioFailed as error:
         failure, report = error, error.report
     if given.as_json:

@@ -1,12 +1,12 @@
 """All rules of a server: added, removed, counted, and found for a request.
 
-Rules are looked up by API, and within an API by the topic, the group or the client id that a rule names whole, so that
-a request meets few of a thousand rules. Rules are applied in the order in which they were added. An item is refused by
-the first rule that would; a request that gets no answer, or a damaged one, has that from the first rule; delays add up.
-A rule of which nothing is left to do is not counted.
+Rules are looked up by API, and within an API by the topic, the group or another name that they match (`by_name`), so
+that a request meets few of a thousand rules. Rules are applied in the order in which they were added. An item is
+refused by the first rule that would; a request that gets no answer, or a damaged one, has that from the first rule;
+delays add up. A rule of which nothing is left to do is not counted.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from klamm.broker.dispatch import APIS
 from klamm.controller.generators import new_generator
 from klamm.protocol.near_names import did_you_mean
 from klamm.protocol.uuid import Uuid
+from klamm.server.faults.by_name import RulesByName
 from klamm.server.faults.counting import Hit, RuleState
 from klamm.server.faults.rule import Asked, FaultRule
 from klamm.server.faults.shapes import shape_of
@@ -143,7 +144,7 @@ class FaultRules:
             items = [*items, Item((), whole_subject(asked.request))]
         asks_all = bool(shape.response) and asks_for_all(asked.request, shape.request)
         asking = _Asking(items, asks_all, correlation_id, now_ms)
-        found = self._by_api[asked.api.key].candidates(asked.client_id, [item.subject for item in items], asks_all)
+        found = self._by_api[asked.api.key].candidates(asked, [item.subject for item in items], asks_all)
         for state in found:
             if state.rule.matches_request(asked):
                 self._consider(state, struck, asking)
@@ -213,39 +214,42 @@ class _OfApi:
 
     def __init__(self) -> None:
         self._any: list[RuleState] = []
-        self._by_topic: dict[str, list[RuleState]] = {}
-        self._by_group: dict[str, list[RuleState]] = {}
-        self._by_client: dict[str, list[RuleState]] = {}
+        self._by_topic, self._by_group, self._by_transaction = RulesByName(), RulesByName(), RulesByName()
+        self._by_client, self._by_principal = RulesByName(), RulesByName()
         self.names_items = False
         """Whether a rule is about items, or refuses them."""
 
     def add(self, state: RuleState) -> None:
         rule = state.rule
         self.names_items = self.names_items or rule.has_subject or rule.error is not None
-        for pattern, found in (
-            (rule.topic, self._by_topic), (rule.group, self._by_group), (rule.client_id, self._by_client),
+        for pattern, rules in (
+            (rule.topic, self._by_topic), (rule.group, self._by_group), (rule.transactional_id, self._by_transaction),
+            (rule.client_id, self._by_client), (rule.principal, self._by_principal),
         ):  # fmt: skip
-            if pattern is not None and pattern.compiled is None:
-                found.setdefault(pattern.text, []).append(state)
+            if pattern is not None:
+                rules.add(pattern, state)
                 return
         self._any.append(state)
 
-    def candidates(self, client_id: str | None, subjects: Sequence[Subject], asks_all: bool) -> Sequence[RuleState]:
+    def candidates(self, asked: Asked, subjects: Sequence[Subject], asks_all: bool) -> Sequence[RuleState]:
         """The rules that may match, in order."""
         found = list(self._any)
-        if client_id is not None:
-            found += self._by_client.get(client_id, ())
+        if asked.client_id is not None:
+            found += self._by_client.of(asked.client_id)
+        if asked.client.principal is not None:
+            found += self._by_principal.of(asked.client.principal)
         if asks_all:
-            for of_name in (*self._by_topic.values(), *self._by_group.values()):
-                found += of_name
+            for rules in (self._by_topic, self._by_group, self._by_transaction):
+                found += rules.all()
         else:
             found += _of(self._by_topic, {subject.topic for subject in subjects})
             found += _of(self._by_group, {subject.group for subject in subjects})
-        return sorted(found, key=_number) if len(found) > 1 else found
+            found += _of(self._by_transaction, {subject.transactional_id for subject in subjects})
+        return sorted(set(found), key=_number) if len(found) > 1 else found
 
 
-def _of(by_name: Mapping[str, list[RuleState]], names: set[str | None]) -> list[RuleState]:
-    return [state for name in names if name is not None for state in by_name.get(name, ())] if by_name else []
+def _of(rules: RulesByName, names: set[str | None]) -> list[RuleState]:
+    return [state for name in names if name is not None for state in rules.of(name)]
 
 
 def _number(state: RuleState) -> int:
