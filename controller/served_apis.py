@@ -47,7 +47,7 @@ def kafka_versions(api: Api[Any, Any]) -> ServedApi:
 
     Produce is described from version 0 on, as in Kafka, because librdkafka does not compress for a broker without
     version 0. Versions 0 to 2 are not answered nevertheless."""
-    answered = range(api.versions.start, api.latest_stable + 1)
+    answered = api.current_versions
     described = range(answered.stop) if api.key == _PRODUCE_KEY else answered
     return replace(declared(api), described=described, answered=answered)
 

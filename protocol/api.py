@@ -18,7 +18,8 @@ def span(first: int, last: int) -> range:
 
 @dataclass(frozen=True, slots=True)
 class Api(Generic[RequestT, ResponseT]):
-    """An API: a request and its response. Versions after `latest_stable` are not advertised by default."""
+    """An API: a request and its response, in all versions that are declared. Apache Kafka 4.3 advertises
+    `current_versions`."""
 
     key: int
     name: str
@@ -28,12 +29,26 @@ class Api(Generic[RequestT, ResponseT]):
     latest_stable: int
     request: type[RequestT]
     response: type[ResponseT]
+    removed_before: int = 0
+    """Apache Kafka 4.0 removed the versions below this one (KIP-896). Older releases serve them."""
+
+    @property
+    def kept_versions(self) -> range:
+        """The versions that Apache Kafka 4.3 declares. Empty for an API of former releases."""
+        return range(max(self.versions.start, self.removed_before), self.versions.stop)
+
+    @property
+    def current_versions(self) -> range:
+        """The versions that Apache Kafka 4.3 serves: declared there, and stable."""
+        return range(self.kept_versions.start, self.latest_stable + 1)
 
     def flexible(self, version: int) -> bool:
         """Whether `version` uses compact encodings and tagged fields."""
         return self.flexible_since is not None and version >= self.flexible_since
 
     def request_header_version(self, version: int) -> int:
+        if self.name == "ControlledShutdown" and version == 0:
+            return 0  # without a client id
         return 2 if self.flexible(version) else 1
 
     def response_header_version(self, version: int) -> int:

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tools.message_files import COORDINATOR_FILES, FAMILIES, RECORD_FILES  # noqa: E402
+from tools.old_versions import joined  # noqa: E402
 
 PYTHON_TYPES = {
     "bool": "bool",
@@ -211,7 +212,7 @@ def record_type(head: Row, name: str) -> str:
     return call(f"{constant_name(name)} = RecordType", arguments, exploded=True) + "\n"
 
 
-def api_module(name: str, by_message: dict[str, list[Row]], apis: dict[str, Row]) -> str:
+def api_module(name: str, by_message: dict[str, list[Row]], apis: dict[str, Row], kept_since: dict[str, int]) -> str:
     request, response = by_message[f"{name}Request"], by_message[f"{name}Response"]
     head = request[0]
     valid = bounds(head["valid"]) or (0, 0)
@@ -220,9 +221,11 @@ def api_module(name: str, by_message: dict[str, list[Row]], apis: dict[str, Row]
     declarations.add(response, f"{name}Response", f"{name}Response", valid)
     since = flexible_since(head)
     listeners = ", ".join(f'"{listener}"' for listener in head["listeners"].split(","))
-    stable = apis[name]["latest_stable"] if name in apis else str(valid[1])
+    stable = (apis[name]["latest_stable"] if name in apis else "") or str(valid[1])
+    kept = kept_since.get(f"{name}Request", 0)
     ours = "" if name in apis else " Ours, after KIP-179: Apache Kafka never gave it a key."
-    title = f"{name}: API key {head['key']}, {versions_text(head['valid'])}, {flexible_text(since)}.{ours}"
+    removed = f"\n\nApache Kafka 4.0 removed {versions_text(f'{valid[0]}-{kept - 1}')} (KIP-896)." if kept else ""
+    title = f"{name}: API key {head['key']}, {versions_text(head['valid'])}, {flexible_text(since)}.{ours}{removed}"
     arguments = [
         f"key={head['key']}",
         f'name="{name}"',
@@ -230,6 +233,7 @@ def api_module(name: str, by_message: dict[str, list[Row]], apis: dict[str, Row]
         f"flexible_since={since}",
         f"listeners=frozenset({{{listeners}}})",
         f"latest_stable={stable}",
+        *([f"removed_before={kept}"] if kept else []),
         f"request={name}Request",
         f"response={name}Response",
     ]
@@ -323,7 +327,8 @@ def check_families(by_message: dict[str, list[Row]]) -> None:
 def modules() -> dict[str, str]:
     """The source of every generated module, by path."""
     by_message: dict[str, list[Row]] = defaultdict(list)
-    for row in load("messages.tsv") + load("extensions.tsv") + load("coordinator-records.tsv"):
+    messages, kept_since = joined(load("messages.tsv"), load("old-messages.tsv"))
+    for row in messages + load("extensions.tsv") + load("coordinator-records.tsv"):
         by_message[row["message"]].append(row)
     check_families(by_message)
     apis = {row["name"]: row for row in load("apis.tsv")}
@@ -331,7 +336,7 @@ def modules() -> dict[str, str]:
     for family, names in FAMILIES.items():
         written[f"protocol/messages/{family}/__init__.py"] = ""
         for name in names.split():
-            written[f"protocol/messages/{family}/{snake(name)}.py"] = api_module(name, by_message, apis)
+            written[f"protocol/messages/{family}/{snake(name)}.py"] = api_module(name, by_message, apis, kept_since)
     for file, names in RECORD_FILES.items():
         title = RECORD_TITLES.get(file, f"Metadata records about {file}")
         written[f"protocol/records/{file}.py"] = record_module(title, names.split(), by_message)

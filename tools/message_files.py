@@ -6,6 +6,7 @@ FAMILIES = {
     " DescribeClientQuotas AlterClientQuotas",
     "brokers": "BrokerRegistration BrokerHeartbeat UnregisterBroker AllocateProducerIds AssignReplicasToDirs"
     " AlterReplicaLogDirs DescribeLogDirs Envelope",
+    "zookeeper": "LeaderAndIsr StopReplica UpdateMetadata ControlledShutdown",
     "topics": "Metadata CreateTopics CreatePartitions DeleteTopics DescribeTopicPartitions AlterTopics",
     "partitions": "AlterPartition ElectLeaders AlterPartitionReassignments ListPartitionReassignments ReplicaStatus"
     " OffsetForLeaderEpoch",

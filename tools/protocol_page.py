@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from klamm.broker.dispatch import SERVED  # noqa: E402 - found once the path is set
-from klamm.controller.served_apis import KIP_578_API_KEYS, kafka_versions  # noqa: E402
+from klamm.controller.served_apis import KIP_578_API_KEYS  # noqa: E402
 from klamm.protocol import Api, Message, RecordType, load_api  # noqa: E402
 from klamm.protocol.messages.index import MODULES  # noqa: E402
 from klamm.protocol.record_versions import load_control_type, load_record_type  # noqa: E402
@@ -70,18 +70,20 @@ def page() -> str:
 
 def _api_row(api: Api[Message, Message]) -> tuple[str, ...]:
     listeners = [listener for listener, table in SERVED.tables.items() if api.key in table]
-    newest = kafka_versions(api).answered[-1]
+    newest, kept = api.latest_stable, api.kept_versions
     notes = [NOTES[api.name]] if api.name in NOTES else []
     if api.key in KIP_578_API_KEYS:
         notes.append(f"{newest + 1} too with `--kip-578-versions`")
     if listeners and newest < api.versions[-1]:
         notes.append(f"{_versions(newest + 1, api.versions[-1])} not stable in Kafka 4.3")
+    if api.removed_before:
+        notes.append(f"{_versions(api.versions[0], api.removed_before - 1)} with `--kafka-version`")
     return (
         str(api.key),
         api.name,
         _versions(api.versions[0], api.versions[-1]),
         "never" if api.flexible_since is None else str(api.flexible_since),
-        _versions(api.versions[0], newest) if listeners else "",
+        _versions(kept[0], newest) if listeners else "",
         ", ".join(listeners),
         "; ".join(notes),
     )

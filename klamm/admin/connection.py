@@ -74,9 +74,9 @@ class Connection:
         """The newest version that both sides support; raises `NotSupportedByBroker` if there is none."""
         served = self._served.get(api.key, range(0))
         newest = min(served.stop - 1, api.latest_stable)
-        if newest < max(served.start, api.versions.start):
+        if newest < max(served.start, api.kept_versions.start):
             theirs = f"versions {served.start} to {served.stop - 1}" if served else "no version"
-            ours = f"{api.versions.start} to {api.latest_stable}"
+            ours = f"{api.kept_versions.start} to {api.latest_stable}"
             raise NotSupportedByBroker(api.name, f"{self.address} serves {theirs}, we speak {ours}")
         return newest
 

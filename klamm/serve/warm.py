@@ -185,7 +185,7 @@ def _compile_schemas() -> Iterator[None]:
     for key in (*FIRST_APIS, *(key for key in sorted(MODULES) if key not in FIRST_APIS)):
         api = load_api(key)
         assert api is not None, f"API {key} is in the index"
-        for version in reversed(api.versions):
+        for version in reversed(api.kept_versions):
             flexible = api.flexible(version)
             parse_function(api.request, version, flexible, "replace")
             build_function(api.response, version, flexible)

@@ -12,7 +12,7 @@ class RequestHeader(Message):
     request_api_key: int = field("int16", default=0)
     request_api_version: int = field("int16", default=0)
     correlation_id: int = field("int32", default=0)
-    client_id: str | None = field("string", default="", nullable_since=1, never_flexible=True)
+    client_id: str | None = field("string", default="", since=1, nullable_since=1, ignorable=True, never_flexible=True)
 
 
 @message
@@ -23,7 +23,7 @@ class ResponseHeader(Message):
 REQUEST_HEADER = RecordType(
     id=-1,
     name="RequestHeader",
-    versions=span(1, 2),
+    versions=span(0, 2),
     flexible_since=2,
     message=RequestHeader,
 )

@@ -100,7 +100,7 @@ class Hostile:
         """One request in any version."""
         made = self._chance.choice(KINDS)(self)
         api = BY_REQUEST[type(made)]
-        return api, self._chance.randint(api.versions.start, api.latest_stable), made
+        return api, self._chance.randint(api.kept_versions.start, api.latest_stable), made
 
     def _one(self, values: Iterable[Any]) -> Any:
         return self._chance.choice(tuple(values))

@@ -109,7 +109,7 @@ def _drawn(rng: random.Random, costs: Sequence[Cost], sizes: Sequence[int]) -> A
         return Attempt(near.api, near.version, shape, rng.choice(sizes), near.listener)
     listener: Listener = "controller" if rng.random() < CONTROLLER_SHARE else "broker"
     api = rng.choice([api for api in APIS if listener in api.listeners])
-    version = rng.choice(api.versions)
+    version = rng.choice(api.kept_versions)
     return Attempt(api, version, rng.choice(shapes(api, version)), rng.choice(sizes), listener)
 
 

@@ -74,7 +74,7 @@ def measure_every_api(
             continue
         with _target(options) as target:
             shape = _worst_shape(target, api)
-            for version in (api.versions[-1],) if newest else api.versions:
+            for version in (api.kept_versions[-1],) if newest else api.kept_versions:
                 known = shapes(api, version)
                 yield [
                     _at_most(target, api, version, shape if shape in known else known[0], size)

@@ -61,7 +61,7 @@ def _requests(hunt: Hunt, listener: Listener, chance: Random) -> Iterator[Reques
     topic_ids = hunt.server().topic_ids
     apis = [served.api for served in SERVED.tables[listener].values()]
     for api in chance.sample(apis, len(apis)):
-        version = chance.choice(api.versions)
+        version = chance.choice(api.kept_versions)
         pieces = request_of(api, version, chance, topic_ids, 1)[:MAX_FIELDS]
         size = Size("size", block_name="frame", length=4, endian=">", fuzzable=api is API_VERSIONS)
         fields = [_Field(f"{index} {piece.name}", piece, chance) for index, piece in enumerate(pieces)]

@@ -65,7 +65,8 @@ def all_schemas() -> Iterator[Schema]:
         else:
             message_class = declared.message
         java = _java_class(kind, message_class.__name__)
-        for version in declared.versions:
+        versions = declared.kept_versions if isinstance(declared, Api) else declared.versions
+        for version in versions:
             yield Schema(java, message_class, version, declared.flexible(version))
 
 

@@ -1,4 +1,6 @@
-"""AlterReplicaLogDirs: API key 34, versions 1 to 2, flexible from 2.
+"""AlterReplicaLogDirs: API key 34, versions 0 to 2, flexible from 2.
+
+Apache Kafka 4.0 removed version 0 (KIP-896).
 
 Written by tools/generate_messages.py from spec/.
 """
@@ -47,10 +49,11 @@ class AlterReplicaLogDirsResponse(Message):
 API = Api(
     key=34,
     name="AlterReplicaLogDirs",
-    versions=span(1, 2),
+    versions=span(0, 2),
     flexible_since=2,
     listeners=frozenset({"broker"}),
     latest_stable=2,
+    removed_before=1,
     request=AlterReplicaLogDirsRequest,
     response=AlterReplicaLogDirsResponse,
 )

@@ -1,4 +1,6 @@
-"""DescribeLogDirs: API key 35, versions 1 to 5, flexible from 2.
+"""DescribeLogDirs: API key 35, versions 0 to 5, flexible from 2.
+
+Apache Kafka 4.0 removed version 0 (KIP-896).
 
 Written by tools/generate_messages.py from spec/.
 """
@@ -17,7 +19,7 @@ class DescribableLogDirTopic(Message):
 
 @message
 class DescribeLogDirsRequest(Message):
-    topics: Sequence[DescribableLogDirTopic] | None = field([DescribableLogDirTopic], default=(), nullable_since=1)
+    topics: Sequence[DescribableLogDirTopic] | None = field([DescribableLogDirTopic], default=(), nullable_since=0)
 
 
 @message
@@ -54,10 +56,11 @@ class DescribeLogDirsResponse(Message):
 API = Api(
     key=35,
     name="DescribeLogDirs",
-    versions=span(1, 5),
+    versions=span(0, 5),
     flexible_since=2,
     listeners=frozenset({"broker"}),
     latest_stable=5,
+    removed_before=1,
     request=DescribeLogDirsRequest,
     response=DescribeLogDirsResponse,
 )

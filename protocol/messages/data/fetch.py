@@ -1,4 +1,6 @@
-"""Fetch: API key 1, versions 4 to 18, flexible from 12.
+"""Fetch: API key 1, versions 0 to 18, flexible from 12.
+
+Apache Kafka 4.0 removed versions 0 to 3 (KIP-896).
 
 Written by tools/generate_messages.py from spec/.
 """
@@ -49,8 +51,8 @@ class FetchRequest(Message):
     replica_state: ReplicaState = field(ReplicaState, default=ReplicaState, since=15, tag=1)
     max_wait_ms: int = field("int32", default=0)
     min_bytes: int = field("int32", default=0)
-    max_bytes: int = field("int32", default=2147483647, ignorable=True)
-    isolation_level: int = field("int8", default=0, ignorable=True)
+    max_bytes: int = field("int32", default=2147483647, since=3, ignorable=True)
+    isolation_level: int = field("int8", default=0, since=4, ignorable=True)
     session_id: int = field("int32", default=0, since=7, ignorable=True)
     session_epoch: int = field("int32", default=-1, since=7, ignorable=True)
     topics: Sequence[FetchTopic] = field([FetchTopic], default=())
@@ -78,8 +80,8 @@ class SnapshotId(Message):
 
 @message
 class AbortedTransaction(Message):
-    producer_id: int = field("int64", default=0)
-    first_offset: int = field("int64", default=0)
+    producer_id: int = field("int64", default=0, since=4)
+    first_offset: int = field("int64", default=0, since=4)
 
 
 @message
@@ -87,16 +89,16 @@ class PartitionData(Message):
     partition_index: int = field("int32", default=0)
     error_code: int = field("int16", default=0)
     high_watermark: int = field("int64", default=0)
-    last_stable_offset: int = field("int64", default=-1, ignorable=True)
+    last_stable_offset: int = field("int64", default=-1, since=4, ignorable=True)
     log_start_offset: int = field("int64", default=-1, since=5, ignorable=True)
     diverging_epoch: EpochEndOffset = field(EpochEndOffset, default=EpochEndOffset, since=12, tag=0)
     current_leader: LeaderIdAndEpoch = field(LeaderIdAndEpoch, default=LeaderIdAndEpoch, since=12, tag=1)
     snapshot_id: SnapshotId = field(SnapshotId, default=SnapshotId, since=12, tag=2)
     aborted_transactions: Sequence[AbortedTransaction] | None = field(
-        [AbortedTransaction], default=(), nullable_since=4, ignorable=True
+        [AbortedTransaction], default=(), since=4, nullable_since=4, ignorable=True
     )
     preferred_read_replica: int = field("int32", default=-1, since=11)
-    records: bytes | None = field("records", default=None, nullable_since=4)
+    records: bytes | None = field("records", default=None, nullable_since=0)
 
 
 @message
@@ -116,7 +118,7 @@ class NodeEndpoint(Message):
 
 @message
 class FetchResponse(Message):
-    throttle_time_ms: int = field("int32", default=0, ignorable=True)
+    throttle_time_ms: int = field("int32", default=0, since=1, ignorable=True)
     error_code: int = field("int16", default=0, since=7, ignorable=True)
     session_id: int = field("int32", default=0, since=7)
     responses: Sequence[FetchableTopicResponse] = field([FetchableTopicResponse], default=())
@@ -126,10 +128,11 @@ class FetchResponse(Message):
 API = Api(
     key=1,
     name="Fetch",
-    versions=span(4, 18),
+    versions=span(0, 18),
     flexible_since=12,
     listeners=frozenset({"broker", "controller"}),
     latest_stable=18,
+    removed_before=4,
     request=FetchRequest,
     response=FetchResponse,
 )

@@ -1,4 +1,6 @@
-"""ListOffsets: API key 2, versions 1 to 11, flexible from 6.
+"""ListOffsets: API key 2, versions 0 to 11, flexible from 6.
+
+Apache Kafka 4.0 removed version 0 (KIP-896).
 
 Written by tools/generate_messages.py from spec/.
 """
@@ -14,6 +16,7 @@ class ListOffsetsPartition(Message):
     partition_index: int = field("int32", default=0)
     current_leader_epoch: int = field("int32", default=-1, since=4, ignorable=True)
     timestamp: int = field("int64", default=0)
+    max_num_offsets: int = field("int32", default=1, until=0)
 
 
 @message
@@ -34,8 +37,9 @@ class ListOffsetsRequest(Message):
 class ListOffsetsPartitionResponse(Message):
     partition_index: int = field("int32", default=0)
     error_code: int = field("int16", default=0)
-    timestamp: int = field("int64", default=-1)
-    offset: int = field("int64", default=-1)
+    old_style_offsets: Sequence[int] = field(["int64"], default=(), until=0)
+    timestamp: int = field("int64", default=-1, since=1)
+    offset: int = field("int64", default=-1, since=1)
     leader_epoch: int = field("int32", default=-1, since=4)
 
 
@@ -54,10 +58,11 @@ class ListOffsetsResponse(Message):
 API = Api(
     key=2,
     name="ListOffsets",
-    versions=span(1, 11),
+    versions=span(0, 11),
     flexible_since=6,
     listeners=frozenset({"broker"}),
     latest_stable=11,
+    removed_before=1,
     request=ListOffsetsRequest,
     response=ListOffsetsResponse,
 )

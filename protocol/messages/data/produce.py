@@ -1,4 +1,6 @@
-"""Produce: API key 0, versions 3 to 13, flexible from 9.
+"""Produce: API key 0, versions 0 to 13, flexible from 9.
+
+Apache Kafka 4.0 removed versions 0 to 2 (KIP-896).
 
 Written by tools/generate_messages.py from spec/.
 """
@@ -13,7 +15,7 @@ from klamm.protocol.uuid import ZERO_UUID, Uuid
 @message
 class PartitionProduceData(Message):
     index: int = field("int32", default=0)
-    records: bytes | None = field("records", default=None, nullable_since=3)
+    records: bytes | None = field("records", default=None, nullable_since=0)
 
 
 @message
@@ -25,7 +27,7 @@ class TopicProduceData(Message):
 
 @message
 class ProduceRequest(Message):
-    transactional_id: str | None = field("string", default=None, nullable_since=3)
+    transactional_id: str | None = field("string", default=None, since=3, nullable_since=3)
     acks: int = field("int16", default=0)
     timeout_ms: int = field("int32", default=0)
     topic_data: Sequence[TopicProduceData] = field([TopicProduceData], default=())
@@ -48,7 +50,7 @@ class PartitionProduceResponse(Message):
     index: int = field("int32", default=0)
     error_code: int = field("int16", default=0)
     base_offset: int = field("int64", default=0)
-    log_append_time_ms: int = field("int64", default=-1, ignorable=True)
+    log_append_time_ms: int = field("int64", default=-1, since=2, ignorable=True)
     log_start_offset: int = field("int64", default=-1, since=5, ignorable=True)
     record_errors: Sequence[BatchIndexAndErrorMessage] = field(
         [BatchIndexAndErrorMessage], default=(), since=8, ignorable=True
@@ -75,17 +77,18 @@ class NodeEndpoint(Message):
 @message
 class ProduceResponse(Message):
     responses: Sequence[TopicProduceResponse] = field([TopicProduceResponse], default=())
-    throttle_time_ms: int = field("int32", default=0, ignorable=True)
+    throttle_time_ms: int = field("int32", default=0, since=1, ignorable=True)
     node_endpoints: Sequence[NodeEndpoint] = field([NodeEndpoint], default=(), since=10, tag=0)
 
 
 API = Api(
     key=0,
     name="Produce",
-    versions=span(3, 13),
+    versions=span(0, 13),
     flexible_since=9,
     listeners=frozenset({"broker"}),
     latest_stable=13,
+    removed_before=3,
     request=ProduceRequest,
     response=ProduceResponse,
 )

@@ -1,4 +1,6 @@
-"""OffsetCommit: API key 8, versions 2 to 10, flexible from 8.
+"""OffsetCommit: API key 8, versions 0 to 10, flexible from 8.
+
+Apache Kafka 4.0 removed versions 0 to 1 (KIP-896).
 
 Written by tools/generate_messages.py from spec/.
 """
@@ -15,7 +17,8 @@ class OffsetCommitRequestPartition(Message):
     partition_index: int = field("int32", default=0)
     committed_offset: int = field("int64", default=0)
     committed_leader_epoch: int = field("int32", default=-1, since=6, ignorable=True)
-    committed_metadata: str | None = field("string", default="", nullable_since=2)
+    commit_timestamp: int = field("int64", default=-1, since=1, until=1)
+    committed_metadata: str | None = field("string", default="", nullable_since=0)
 
 
 @message
@@ -28,10 +31,10 @@ class OffsetCommitRequestTopic(Message):
 @message
 class OffsetCommitRequest(Message):
     group_id: str = field("string", default="")
-    generation_id_or_member_epoch: int = field("int32", default=-1, ignorable=True)
-    member_id: str = field("string", default="", ignorable=True)
+    generation_id_or_member_epoch: int = field("int32", default=-1, since=1, ignorable=True)
+    member_id: str = field("string", default="", since=1, ignorable=True)
     group_instance_id: str | None = field("string", default=None, since=7, nullable_since=7)
-    retention_time_ms: int = field("int64", default=-1, until=4, ignorable=True)
+    retention_time_ms: int = field("int64", default=-1, since=2, until=4, ignorable=True)
     topics: Sequence[OffsetCommitRequestTopic] = field([OffsetCommitRequestTopic], default=())
 
 
@@ -57,10 +60,11 @@ class OffsetCommitResponse(Message):
 API = Api(
     key=8,
     name="OffsetCommit",
-    versions=span(2, 10),
+    versions=span(0, 10),
     flexible_since=8,
     listeners=frozenset({"broker"}),
     latest_stable=10,
+    removed_before=2,
     request=OffsetCommitRequest,
     response=OffsetCommitResponse,
 )

@@ -1,4 +1,6 @@
-"""OffsetFetch: API key 9, versions 1 to 10, flexible from 6.
+"""OffsetFetch: API key 9, versions 0 to 10, flexible from 6.
+
+Apache Kafka 4.0 removed version 0 (KIP-896).
 
 Written by tools/generate_messages.py from spec/.
 """
@@ -48,7 +50,7 @@ class OffsetFetchResponsePartition(Message):
     partition_index: int = field("int32", default=0, until=7)
     committed_offset: int = field("int64", default=0, until=7)
     committed_leader_epoch: int = field("int32", default=-1, since=5, until=7, ignorable=True)
-    metadata: str | None = field("string", default="", until=7, nullable_since=1)
+    metadata: str | None = field("string", default="", until=7, nullable_since=0)
     error_code: int = field("int16", default=0, until=7)
 
 
@@ -92,10 +94,11 @@ class OffsetFetchResponse(Message):
 API = Api(
     key=9,
     name="OffsetFetch",
-    versions=span(1, 10),
+    versions=span(0, 10),
     flexible_since=6,
     listeners=frozenset({"broker"}),
     latest_stable=10,
+    removed_before=1,
     request=OffsetFetchRequest,
     response=OffsetFetchResponse,
 )

@@ -1,4 +1,6 @@
-"""AlterPartition: API key 56, versions 2 to 3, flexible from 2.
+"""AlterPartition: API key 56, versions 0 to 3, flexible from 0.
+
+Apache Kafka 4.0 removed versions 0 to 1 (KIP-896).
 
 Written by tools/generate_messages.py from spec/.
 """
@@ -22,13 +24,14 @@ class PartitionData(Message):
     leader_epoch: int = field("int32", default=0)
     new_isr: Sequence[int] = field(["int32"], default=(), until=2)
     new_isr_with_epochs: Sequence[BrokerState] = field([BrokerState], default=(), since=3)
-    leader_recovery_state: int = field("int8", default=0)
+    leader_recovery_state: int = field("int8", default=0, since=1)
     partition_epoch: int = field("int32", default=0)
 
 
 @message
 class TopicData(Message):
-    topic_id: Uuid = field("uuid", default=ZERO_UUID, ignorable=True)
+    topic_name: str = field("string", default="", until=1, ignorable=True)
+    topic_id: Uuid = field("uuid", default=ZERO_UUID, since=2, ignorable=True)
     partitions: Sequence[PartitionData] = field([PartitionData], default=())
 
 
@@ -46,13 +49,14 @@ class AlterPartitionResponsePartitionData(Message):
     leader_id: int = field("int32", default=0)
     leader_epoch: int = field("int32", default=0)
     isr: Sequence[int] = field(["int32"], default=())
-    leader_recovery_state: int = field("int8", default=0, ignorable=True)
+    leader_recovery_state: int = field("int8", default=0, since=1, ignorable=True)
     partition_epoch: int = field("int32", default=0)
 
 
 @message
 class AlterPartitionResponseTopicData(Message):
-    topic_id: Uuid = field("uuid", default=ZERO_UUID, ignorable=True)
+    topic_name: str = field("string", default="", until=1, ignorable=True)
+    topic_id: Uuid = field("uuid", default=ZERO_UUID, since=2, ignorable=True)
     partitions: Sequence[AlterPartitionResponsePartitionData] = field([AlterPartitionResponsePartitionData], default=())
 
 
@@ -66,10 +70,11 @@ class AlterPartitionResponse(Message):
 API = Api(
     key=56,
     name="AlterPartition",
-    versions=span(2, 3),
-    flexible_since=2,
+    versions=span(0, 3),
+    flexible_since=0,
     listeners=frozenset({"controller"}),
     latest_stable=3,
+    removed_before=2,
     request=AlterPartitionRequest,
     response=AlterPartitionResponse,
 )

@@ -1,4 +1,6 @@
-"""OffsetForLeaderEpoch: API key 23, versions 2 to 4, flexible from 4.
+"""OffsetForLeaderEpoch: API key 23, versions 0 to 4, flexible from 4.
+
+Apache Kafka 4.0 removed versions 0 to 1 (KIP-896).
 
 Written by tools/generate_messages.py from spec/.
 """
@@ -12,7 +14,7 @@ from klamm.protocol.fields import Message, field, message
 @message
 class OffsetForLeaderPartition(Message):
     partition: int = field("int32", default=0)
-    current_leader_epoch: int = field("int32", default=-1, ignorable=True)
+    current_leader_epoch: int = field("int32", default=-1, since=2, ignorable=True)
     leader_epoch: int = field("int32", default=0)
 
 
@@ -32,7 +34,7 @@ class OffsetForLeaderEpochRequest(Message):
 class EpochEndOffset(Message):
     error_code: int = field("int16", default=0)
     partition: int = field("int32", default=0)
-    leader_epoch: int = field("int32", default=-1, ignorable=True)
+    leader_epoch: int = field("int32", default=-1, since=1, ignorable=True)
     end_offset: int = field("int64", default=-1)
 
 
@@ -44,17 +46,18 @@ class OffsetForLeaderTopicResult(Message):
 
 @message
 class OffsetForLeaderEpochResponse(Message):
-    throttle_time_ms: int = field("int32", default=0, ignorable=True)
+    throttle_time_ms: int = field("int32", default=0, since=2, ignorable=True)
     topics: Sequence[OffsetForLeaderTopicResult] = field([OffsetForLeaderTopicResult], default=())
 
 
 API = Api(
     key=23,
     name="OffsetForLeaderEpoch",
-    versions=span(2, 4),
+    versions=span(0, 4),
     flexible_since=4,
     listeners=frozenset({"broker"}),
     latest_stable=4,
+    removed_before=2,
     request=OffsetForLeaderEpochRequest,
     response=OffsetForLeaderEpochResponse,
 )

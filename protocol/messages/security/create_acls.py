@@ -1,4 +1,6 @@
-"""CreateAcls: API key 30, versions 1 to 3, flexible from 2.
+"""CreateAcls: API key 30, versions 0 to 3, flexible from 2.
+
+Apache Kafka 4.0 removed version 0 (KIP-896).
 
 Written by tools/generate_messages.py from spec/.
 """
@@ -13,7 +15,7 @@ from klamm.protocol.fields import Message, field, message
 class AclCreation(Message):
     resource_type: int = field("int8", default=0)
     resource_name: str = field("string", default="")
-    resource_pattern_type: int = field("int8", default=3)
+    resource_pattern_type: int = field("int8", default=3, since=1)
     principal: str = field("string", default="")
     host: str = field("string", default="")
     operation: int = field("int8", default=0)
@@ -28,7 +30,7 @@ class CreateAclsRequest(Message):
 @message
 class AclCreationResult(Message):
     error_code: int = field("int16", default=0)
-    error_message: str | None = field("string", default="", nullable_since=1)
+    error_message: str | None = field("string", default="", nullable_since=0)
 
 
 @message
@@ -40,10 +42,11 @@ class CreateAclsResponse(Message):
 API = Api(
     key=30,
     name="CreateAcls",
-    versions=span(1, 3),
+    versions=span(0, 3),
     flexible_since=2,
     listeners=frozenset({"broker", "controller"}),
     latest_stable=3,
+    removed_before=1,
     request=CreateAclsRequest,
     response=CreateAclsResponse,
 )

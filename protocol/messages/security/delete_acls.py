@@ -1,4 +1,6 @@
-"""DeleteAcls: API key 31, versions 1 to 3, flexible from 2.
+"""DeleteAcls: API key 31, versions 0 to 3, flexible from 2.
+
+Apache Kafka 4.0 removed version 0 (KIP-896).
 
 Written by tools/generate_messages.py from spec/.
 """
@@ -12,10 +14,10 @@ from klamm.protocol.fields import Message, field, message
 @message
 class DeleteAclsFilter(Message):
     resource_type_filter: int = field("int8", default=0)
-    resource_name_filter: str | None = field("string", default="", nullable_since=1)
-    pattern_type_filter: int = field("int8", default=3)
-    principal_filter: str | None = field("string", default="", nullable_since=1)
-    host_filter: str | None = field("string", default="", nullable_since=1)
+    resource_name_filter: str | None = field("string", default="", nullable_since=0)
+    pattern_type_filter: int = field("int8", default=3, since=1)
+    principal_filter: str | None = field("string", default="", nullable_since=0)
+    host_filter: str | None = field("string", default="", nullable_since=0)
     operation: int = field("int8", default=0)
     permission_type: int = field("int8", default=0)
 
@@ -28,10 +30,10 @@ class DeleteAclsRequest(Message):
 @message
 class DeleteAclsMatchingAcl(Message):
     error_code: int = field("int16", default=0)
-    error_message: str | None = field("string", default="", nullable_since=1)
+    error_message: str | None = field("string", default="", nullable_since=0)
     resource_type: int = field("int8", default=0)
     resource_name: str = field("string", default="")
-    pattern_type: int = field("int8", default=3)
+    pattern_type: int = field("int8", default=3, since=1)
     principal: str = field("string", default="")
     host: str = field("string", default="")
     operation: int = field("int8", default=0)
@@ -41,7 +43,7 @@ class DeleteAclsMatchingAcl(Message):
 @message
 class DeleteAclsFilterResult(Message):
     error_code: int = field("int16", default=0)
-    error_message: str | None = field("string", default="", nullable_since=1)
+    error_message: str | None = field("string", default="", nullable_since=0)
     matching_acls: Sequence[DeleteAclsMatchingAcl] = field([DeleteAclsMatchingAcl], default=())
 
 
@@ -54,10 +56,11 @@ class DeleteAclsResponse(Message):
 API = Api(
     key=31,
     name="DeleteAcls",
-    versions=span(1, 3),
+    versions=span(0, 3),
     flexible_since=2,
     listeners=frozenset({"broker", "controller"}),
     latest_stable=3,
+    removed_before=1,
     request=DeleteAclsRequest,
     response=DeleteAclsResponse,
 )

@@ -1,4 +1,6 @@
-"""CreateDelegationToken: API key 38, versions 1 to 3, flexible from 2.
+"""CreateDelegationToken: API key 38, versions 0 to 3, flexible from 2.
+
+Apache Kafka 4.0 removed version 0 (KIP-896).
 
 Written by tools/generate_messages.py from spec/.
 """
@@ -41,10 +43,11 @@ class CreateDelegationTokenResponse(Message):
 API = Api(
     key=38,
     name="CreateDelegationToken",
-    versions=span(1, 3),
+    versions=span(0, 3),
     flexible_since=2,
     listeners=frozenset({"broker", "controller"}),
     latest_stable=3,
+    removed_before=1,
     request=CreateDelegationTokenRequest,
     response=CreateDelegationTokenResponse,
 )

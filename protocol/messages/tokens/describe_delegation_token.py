@@ -1,4 +1,6 @@
-"""DescribeDelegationToken: API key 41, versions 1 to 3, flexible from 2.
+"""DescribeDelegationToken: API key 41, versions 0 to 3, flexible from 2.
+
+Apache Kafka 4.0 removed version 0 (KIP-896).
 
 Written by tools/generate_messages.py from spec/.
 """
@@ -18,7 +20,7 @@ class DescribeDelegationTokenOwner(Message):
 @message
 class DescribeDelegationTokenRequest(Message):
     owners: Sequence[DescribeDelegationTokenOwner] | None = field(
-        [DescribeDelegationTokenOwner], default=(), nullable_since=1
+        [DescribeDelegationTokenOwner], default=(), nullable_since=0
     )
 
 
@@ -52,10 +54,11 @@ class DescribeDelegationTokenResponse(Message):
 API = Api(
     key=41,
     name="DescribeDelegationToken",
-    versions=span(1, 3),
+    versions=span(0, 3),
     flexible_since=2,
     listeners=frozenset({"broker", "controller"}),
     latest_stable=3,
+    removed_before=1,
     request=DescribeDelegationTokenRequest,
     response=DescribeDelegationTokenResponse,
 )

@@ -1,4 +1,6 @@
-"""RenewDelegationToken: API key 39, versions 1 to 2, flexible from 2.
+"""RenewDelegationToken: API key 39, versions 0 to 2, flexible from 2.
+
+Apache Kafka 4.0 removed version 0 (KIP-896).
 
 Written by tools/generate_messages.py from spec/.
 """
@@ -23,10 +25,11 @@ class RenewDelegationTokenResponse(Message):
 API = Api(
     key=39,
     name="RenewDelegationToken",
-    versions=span(1, 2),
+    versions=span(0, 2),
     flexible_since=2,
     listeners=frozenset({"broker", "controller"}),
     latest_stable=2,
+    removed_before=1,
     request=RenewDelegationTokenRequest,
     response=RenewDelegationTokenResponse,
 )

@@ -1,4 +1,6 @@
-"""CreateTopics: API key 19, versions 2 to 7, flexible from 5.
+"""CreateTopics: API key 19, versions 0 to 7, flexible from 5.
+
+Apache Kafka 4.0 removed versions 0 to 1 (KIP-896).
 
 Written by tools/generate_messages.py from spec/.
 """
@@ -19,7 +21,7 @@ class CreatableReplicaAssignment(Message):
 @message
 class CreatableTopicConfig(Message):
     name: str = field("string", default="")
-    value: str | None = field("string", default="", nullable_since=2)
+    value: str | None = field("string", default="", nullable_since=0)
 
 
 @message
@@ -35,7 +37,7 @@ class CreatableTopic(Message):
 class CreateTopicsRequest(Message):
     topics: Sequence[CreatableTopic] = field([CreatableTopic], default=())
     timeout_ms: int = field("int32", default=60000)
-    validate_only: bool = field("bool", default=False)
+    validate_only: bool = field("bool", default=False, since=1)
 
 
 @message
@@ -52,7 +54,7 @@ class CreatableTopicResult(Message):
     name: str = field("string", default="")
     topic_id: Uuid = field("uuid", default=ZERO_UUID, since=7, ignorable=True)
     error_code: int = field("int16", default=0)
-    error_message: str | None = field("string", default="", nullable_since=2, ignorable=True)
+    error_message: str | None = field("string", default="", since=1, nullable_since=1, ignorable=True)
     topic_config_error_code: int = field("int16", default=0, since=5, tag=0, ignorable=True)
     num_partitions: int = field("int32", default=-1, since=5, ignorable=True)
     replication_factor: int = field("int16", default=-1, since=5, ignorable=True)
@@ -63,17 +65,18 @@ class CreatableTopicResult(Message):
 
 @message
 class CreateTopicsResponse(Message):
-    throttle_time_ms: int = field("int32", default=0, ignorable=True)
+    throttle_time_ms: int = field("int32", default=0, since=2, ignorable=True)
     topics: Sequence[CreatableTopicResult] = field([CreatableTopicResult], default=())
 
 
 API = Api(
     key=19,
     name="CreateTopics",
-    versions=span(2, 7),
+    versions=span(0, 7),
     flexible_since=5,
     listeners=frozenset({"broker", "controller"}),
     latest_stable=7,
+    removed_before=2,
     request=CreateTopicsRequest,
     response=CreateTopicsResponse,
 )

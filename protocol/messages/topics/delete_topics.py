@@ -1,4 +1,6 @@
-"""DeleteTopics: API key 20, versions 1 to 6, flexible from 4.
+"""DeleteTopics: API key 20, versions 0 to 6, flexible from 4.
+
+Apache Kafka 4.0 removed version 0 (KIP-896).
 
 Written by tools/generate_messages.py from spec/.
 """
@@ -33,17 +35,18 @@ class DeletableTopicResult(Message):
 
 @message
 class DeleteTopicsResponse(Message):
-    throttle_time_ms: int = field("int32", default=0, ignorable=True)
+    throttle_time_ms: int = field("int32", default=0, since=1, ignorable=True)
     responses: Sequence[DeletableTopicResult] = field([DeletableTopicResult], default=())
 
 
 API = Api(
     key=20,
     name="DeleteTopics",
-    versions=span(1, 6),
+    versions=span(0, 6),
     flexible_since=4,
     listeners=frozenset({"broker", "controller"}),
     latest_stable=6,
+    removed_before=1,
     request=DeleteTopicsRequest,
     response=DeleteTopicsResponse,
 )

@@ -1,4 +1,6 @@
-"""WriteTxnMarkers: API key 27, versions 1 to 2, flexible from 1.
+"""WriteTxnMarkers: API key 27, versions 0 to 2, flexible from 1.
+
+Apache Kafka 4.0 removed version 0 (KIP-896).
 
 Written by tools/generate_messages.py from spec/.
 """
@@ -56,10 +58,11 @@ class WriteTxnMarkersResponse(Message):
 API = Api(
     key=27,
     name="WriteTxnMarkers",
-    versions=span(1, 2),
+    versions=span(0, 2),
     flexible_since=1,
     listeners=frozenset({"broker"}),
     latest_stable=2,
+    removed_before=1,
     request=WriteTxnMarkersRequest,
     response=WriteTxnMarkersResponse,
 )

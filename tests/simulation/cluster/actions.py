@@ -48,7 +48,7 @@ async def talk(world: World) -> None:
         for _ in range(world.chance.choice((1, 1, 2, 4))):
             api, request = Asker(world, world.chance).make(client.broker_id)
             newest = api.latest_stable
-            version = newest if world.chance.random() < 0.7 else world.chance.randint(api.versions.start, newest)
+            version = newest if world.chance.random() < 0.7 else world.chance.randint(api.kept_versions.start, newest)
             world.note(f"{client.name} asks {client.broker_id or 'the controller'}: {api.name} v{version} {request}")
             client.ask(api, version, request)
 

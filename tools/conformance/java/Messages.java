@@ -18,7 +18,7 @@ import java.util.HexFormat;
 import java.util.Map;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Message;
-import org.apache.kafka.common.protocol.MessageUtil;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
 
 /**
  * What Kafka's own generated classes make of bytes. Each line of the file has a class, a version, and bytes in hexadecimal,
@@ -62,9 +62,9 @@ public final class Messages {
             message.read(new ByteBufferAccessor(buffer), version);
             answer.put("left", buffer.remaining());
             answer.set("json", (JsonNode) kind.toJson().invoke(null, message, version));
-            ByteBufferAccessor written = MessageUtil.toByteBufferAccessor(message, version);
-            byte[] again = new byte[written.buffer().remaining()];
-            written.buffer().get(again);
+            ObjectSerializationCache cache = new ObjectSerializationCache();
+            byte[] again = new byte[message.size(cache, version)];
+            message.write(new ByteBufferAccessor(ByteBuffer.wrap(again)), cache, version);
             answer.put("hex", HexFormat.of().formatHex(again));
         } catch (InvocationTargetException e) {
             answer.put("error", e.getCause().toString());
