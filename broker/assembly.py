@@ -33,7 +33,7 @@ def assemble(
     logs begin empty, at their former end in `log_end_offsets`, those of internal topics as `kept` has them. The
     batches beyond the memory budget go to `record_file`; None: a temporary one. Raises LogError and ReplayError."""
     brokers = SimulatedBrokers(settings, clock_ms, log_end_offsets, kept, record_file)
-    controller = controller_class(settings, log, clock_ms, handlers_with(brokers), brokers)
+    controller = controller_class(settings, log, clock_ms, handlers_with(brokers, settings.emulation), brokers)
     brokers.controller, brokers.body_bytes = controller, _body_bytes
     controller.subscribe(brokers.topic_changes.follow)
     controller.subscribe(brokers.subscriptions.follow)

@@ -24,6 +24,7 @@ from klamm.broker.topic_changes import TopicChanges
 from klamm.broker.transactions.markers import TransactionMarkers
 from klamm.broker.transactions.settings import transaction_settings
 from klamm.broker.transactions.transactions import Transactions
+from klamm.broker.zookeeper_offsets import ZooKeeperOffsets
 from klamm.controller.busy import Busy
 from klamm.controller.core import Controller
 from klamm.controller.metadata.broker import EndPoint
@@ -83,6 +84,8 @@ class SimulatedBrokers:
         self.coordinators.after_operations(TRANSACTION_STATE, markers.follow)
         self.log_dir_work = LogDirWork(self.by_id, self.data, settings)
         """Which log directory each replica is in, and moves between them."""
+        self.zookeeper_offsets = ZooKeeperOffsets()
+        """The offsets of the first versions of OffsetCommit."""
         self._session_memory = SessionMemory()
         self._cleanup = Cleanup(self.data, settings)
         self.subscriptions = Subscriptions()

@@ -32,11 +32,12 @@ from klamm.controller.handler import Handlers
 from klamm.controller.handlers.quorum.fetch_log import handle_fetch_log
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
+from klamm.controller.releases import NO_EMULATION, Emulation
 from klamm.controller.served_apis import ServedByListener, serve
 from klamm.controller.steps import Steps
 from klamm.protocol.api import Api
 from klamm.protocol.fields import Message
-from klamm.protocol.messages.brokers import alter_replica_log_dirs, describe_log_dirs
+from klamm.protocol.messages.brokers import allocate_producer_ids, alter_replica_log_dirs, describe_log_dirs, envelope
 from klamm.protocol.messages.cluster import get_telemetry_subscriptions, push_telemetry
 from klamm.protocol.messages.data import delete_records, describe_producers, fetch, list_offsets, produce
 from klamm.protocol.messages.groups import (
@@ -52,7 +53,7 @@ from klamm.protocol.messages.groups import (
     sync_group,
 )
 from klamm.protocol.messages.offsets import offset_commit, offset_delete, offset_fetch, txn_offset_commit
-from klamm.protocol.messages.partitions import offset_for_leader_epoch, replica_status
+from klamm.protocol.messages.partitions import alter_partition, offset_for_leader_epoch, replica_status
 from klamm.protocol.messages.share_state import (
     delete_share_group_state,
     initialize_share_group_state,
@@ -151,13 +152,25 @@ SERVED: Final[ServedByListener] = serve(APIS)
 """The APIs that every client is served, unless the settings say otherwise."""
 
 
-def handlers_with(brokers: SimulatedBrokers) -> Handlers:
-    """The handlers of all APIs, for a controller in one process with `brokers`."""
+def handlers_with(brokers: SimulatedBrokers, emulation: Emulation = NO_EMULATION) -> Handlers:
+    """The handlers of all APIs, for a controller in one process with `brokers`, and those that brokers of an emulated
+    release have in addition."""
     of_groups = {api: _imported_when_asked(api, _handlers_of_groups) for api in GROUP_APIS}
     of_shares = {api: _imported_when_asked(api, _handlers_of_shares) for api in SHARE_APIS}
     return {
         **{api: partial(handle, brokers) for api, handle in {**HANDLERS, **of_groups, **of_shares}.items()},
         **controller.HANDLERS,
+        **(_of_zookeeper() if any(release.has_zookeeper for release in emulation.releases) else {}),
+    }
+
+
+def _of_zookeeper() -> Handlers:
+    from klamm.controller.handlers.brokers.between_nodes import BETWEEN_NODES, refused_to_clients
+
+    of_controllers = (alter_partition.API, envelope.API, allocate_producer_ids.API)
+    return {
+        **BETWEEN_NODES,
+        **{api: refused_to_clients(api.response, controller.HANDLERS[api]) for api in of_controllers},
     }
 
 

@@ -22,6 +22,8 @@ class Client:
     """Set by ApiVersions (KIP-511); None before."""
     software_version: str | None = None
     """Set by ApiVersions (KIP-511); None before."""
+    client_id: str | None = None
+    """The client id in the header of its latest request, if it decides which release the client is served."""
     listener_name: str | None = None
     """The name of the listener that the client connected to, such as "PLAINTEXT"; None: the first one."""
     port: int = 0

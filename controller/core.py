@@ -19,6 +19,7 @@ from klamm.controller.calls import Answer, Call, Encoded, PendingSnapshot
 from klamm.controller.client import Client
 from klamm.controller.context import ClusterIdentity, Ledger, RequestContext
 from klamm.controller.effects import SoftState
+from klamm.controller.feature_names import METADATA_VERSION
 from klamm.controller.generators import new_generator
 from klamm.controller.handler import Handlers
 from klamm.controller.liveness import BrokerLiveness
@@ -26,7 +27,6 @@ from klamm.controller.local_brokers import NO_BROKERS, LocalBrokers
 from klamm.controller.log_records import Records
 from klamm.controller.long_decision import LongDecision, as_steps
 from klamm.controller.metadata.delta import Delta
-from klamm.controller.metadata.features import METADATA_VERSION
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition_table import PartitionTable
 from klamm.controller.metadata.replay import replay
@@ -36,7 +36,7 @@ from klamm.controller.outcome import Outcome
 from klamm.controller.quotas.mutations import UNLIMITED, MutationBuckets, MutationQuota
 from klamm.controller.quotas.usage import ClientRates, windows_of
 from klamm.controller.random_ids import new_uuid, random_bytes
-from klamm.controller.served_apis import ServedApis, serve
+from klamm.controller.served_apis import ServedApis, served_with
 from klamm.controller.sessions import BrokerSessions
 from klamm.controller.settings import Settings
 from klamm.controller.steps import ITEMS_AT_ONCE, run_whole
@@ -66,9 +66,7 @@ class Controller:
         """Replay `log`, beginning with its snapshot, and write the first records if it has none. The controller
         serves the APIs of `handlers`; `brokers` are those of this process. Raises LogError and ReplayError."""
         self.settings = settings
-        self.served: ServedApis = serve(
-            handlers, with_kip_578=settings.kip_578_versions, with_telemetry=settings.client_telemetry
-        )
+        self.served: ServedApis = served_with(settings, handlers)
         self.image = MetadataImage()
         self.identity = ClusterIdentity(
             log.cluster_id,

@@ -28,6 +28,7 @@ from klamm.controller.config_definitions.table import (
 )
 from klamm.controller.config_definitions.values import ConfigValue, typed_value
 from klamm.controller.data_limits import DEFAULT_SNAPSHOT_RECORDS, MAX_SNAPSHOT_RECORDS, DataLimits
+from klamm.controller.releases import NO_EMULATION, Emulation
 from klamm.controller.topic_policy import TOPIC_POLICY_CONFIG
 from klamm.protocol.errors import ApiError
 from klamm.protocol.printable import printable
@@ -74,6 +75,8 @@ class Settings:
     """The id of the broker that is the controller, too; None: the controller is a node of its own."""
     client_telemetry: bool = False
     """Whether client metrics are listed in ApiVersions, read and kept (KIP-714)."""
+    emulation: Emulation = NO_EMULATION
+    """As which releases of Apache Kafka the brokers act."""
     kip_578_versions: bool = False
     """Whether the versions that KIP-578 adds are served (`klamm.controller.served_apis`)."""
     data_limits: DataLimits = field(default_factory=DataLimits)

@@ -50,7 +50,7 @@ from klamm.server.request_log import RequestLog
 from klamm.server.secrets import shown_message
 from klamm.server.server_answers import ServerAnswers
 from klamm.server.turns import Turns
-from klamm.server.unserved_requests import UnservedRequests
+from klamm.server.unserved_requests import UnservedRequests, client_id_of
 
 Charge: TypeAlias = Callable[[Call, int, int], int]
 """Measures a request: the call, the bytes of its body, the time in ms. Returns its throttle time in ms."""
@@ -106,6 +106,7 @@ class RequestPath:
         self.afterwards: Callable[[], None] | None = None
         """Called after each request."""
         self._unserved = UnservedRequests(events, request_log)
+        self._by_client_id = bool(controller.settings.emulation.by_client_id)
 
     def stop_waiting(self) -> None:
         """End every answer that waits for records or for a coordinator, now and later, with ServerStops."""
@@ -117,6 +118,8 @@ class RequestPath:
         if Kafka would close the connection without an answer or if the request exceeds a limit, NoReply, and FaultEnds
         if a simulated fault ends the connection's answers."""
         started, arrived_ms = trio.current_time(), self._clock_ms()
+        if self._by_client_id:
+            client.client_id = client_id_of(frame)
         limits = limits_of(frame)
         try:
             if len(frame) > limits.small_bytes and self._is_large(frame, client, limits):

@@ -75,6 +75,11 @@ def _asked_by(frame: bytes) -> tuple[int, str | None]:
     return correlation_id, None if name is None else name.decode(errors="replace")
 
 
+def client_id_of(frame: bytes) -> str | None:
+    """The client id in the header of a request; None if it has none, or is too short."""
+    return _asked_by(frame)[1]
+
+
 def _refusal(reason: str) -> ResponseError:
     return {
         "topic_name": None,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes protocol/messages/, protocol/records/ and protocol/error_codes.py from the tables in spec/.
+"""Writes protocol/messages/, protocol/records/, protocol/error_codes.py and protocol/release_apis.py from spec/.
 
     python tools/generate_messages.py           writes the modules
     python tools/generate_messages.py --check   exits 1 if a module differs from what would be written
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tools.message_files import COORDINATOR_FILES, FAMILIES, RECORD_FILES  # noqa: E402
-from tools.old_versions import joined  # noqa: E402
+from tools.old_versions import joined, release_apis  # noqa: E402
 
 PYTHON_TYPES = {
     "bool": "bool",
@@ -327,8 +327,8 @@ def check_families(by_message: dict[str, list[Row]]) -> None:
 def modules() -> dict[str, str]:
     """The source of every generated module, by path."""
     by_message: dict[str, list[Row]] = defaultdict(list)
-    messages, kept_since = joined(load("messages.tsv"), load("old-messages.tsv"))
-    for row in messages + load("extensions.tsv") + load("coordinator-records.tsv"):
+    rows, kept_since = joined(load("messages.tsv"), load("old-messages.tsv"))
+    for row in rows + load("extensions.tsv") + load("coordinator-records.tsv"):
         by_message[row["message"]].append(row)
     check_families(by_message)
     apis = {row["name"]: row for row in load("apis.tsv")}
@@ -352,6 +352,7 @@ def modules() -> dict[str, str]:
     written["protocol/messages/index.py"] = api_index(by_message)
     written["protocol/records/index.py"] = record_index(by_message)
     written["protocol/error_codes.py"] = error_codes()
+    written["protocol/release_apis.py"] = release_apis(load("releases.tsv"), ORIGIN)
     return written
 
 

@@ -1,5 +1,6 @@
-"""Joins the two tables of messages: those of Apache Kafka 4.3, and those with versions that 4.0 removed (KIP-896).
+"""What former releases spoke: makes one table of the messages of two releases, and the module of their APIs.
 
+The two tables are that of Apache Kafka 4.3, and that of messages with versions that 4.0 removed (KIP-896).
 spec/old-messages.tsv is taken from Apache Kafka 3.9.1. Between it and 4.3.0 no field changed its type, default or tag,
 so the rows of both are joined by message and path. A field that 4.0 removed keeps its place in the order.
 """
@@ -90,3 +91,31 @@ def _listeners(text: str) -> str:
     """Brokers with ZooKeeper are simulated by the same listener as brokers without."""
     names = {"zkBroker": "broker"}
     return ",".join(dict.fromkeys(names.get(name, name) for name in text.split(",")))
+
+
+def release_apis(rows: list[Row], origin: str) -> str:
+    """The APIs and versions of former releases, for each of their listeners."""
+    listed: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in rows:
+        number, span_of_api = row["api_key"], f"{row['min_version']}-{row['max_version']}"
+        listed[row["release"], row["listener"]].append(f"{number}:{span_of_api}")
+    entries = "".join(
+        f'    ("{release}", "{listener}"): (\n{_wrapped(words)}    ),\n'
+        for (release, listener), words in listed.items()
+    )
+    return (
+        f'"""The stable API versions of releases of Apache Kafka, for each kind of listener.\n\n{origin}"""\n\n'
+        "# Each word is KEY:FIRST-LAST. `zkBroker` is a broker with ZooKeeper.\n"
+        f"RELEASE_APIS: dict[tuple[str, str], str] = {{\n{entries}}}\n"
+    )
+
+
+def _wrapped(words: list[str]) -> str:
+    lines, line = [], ""
+    for word in words:
+        if len(line) + len(word) > 100:
+            lines.append(line)
+            line = ""
+        line += f"{word} "
+    lines.append(line.rstrip())
+    return "".join(f'        "{text}"\n' for text in lines)

@@ -142,7 +142,8 @@ def _unlz4(payload: bytes, most_bytes: int) -> bytes:
         at += size
         if not word & _LZ4_STORED:
             try:
-                block = room[: cramjam.lz4.decompress_block_into(block, room)]
+                # Without a length, cramjam takes the first bytes for one, if they could be.
+                block = room[: cramjam.lz4.decompress_block_into(block, room, output_len=block_bytes)]
             except cramjam.DecompressionError as error:
                 raise DamagedPayload from error
         if len(unpacked) + len(block) > most_bytes:
@@ -163,6 +164,27 @@ def _lz4_header(payload: bytes) -> tuple[int, int, int]:
     if payload[end] != _short_xxh32(payload[4:end]) >> 8 & 0xFF:
         raise DamagedPayload
     return flags, block_bytes, end + 1
+
+
+def repaired_lz4(payload: bytes) -> bytes:
+    """The payload of a message of format 0 with the right checksum of its frame's header. Clients of that format hash
+    too many bytes (KAFKA-3160), and Kafka does not look at their checksum."""
+    return _with_header_checksum(payload, len(_LZ4_MAGIC))
+
+
+def broken_lz4(payload: bytes) -> bytes:
+    """The payload for a message of format 0, whose readers expect the wrong checksum."""
+    return _with_header_checksum(payload, 0)
+
+
+def _with_header_checksum(payload: bytes, hashed_from: int) -> bytes:
+    if len(payload) < len(_LZ4_HEADER):
+        raise DamagedPayload
+    end = 14 if payload[4] & _LZ4_SIZE else 6
+    if len(payload) <= end:
+        raise DamagedPayload
+    checksum = _short_xxh32(payload[hashed_from:end]) >> 8 & 0xFF
+    return payload[:end] + bytes((checksum,)) + payload[end + 1 :]
 
 
 def _short_xxh32(data: bytes) -> int:

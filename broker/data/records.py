@@ -57,9 +57,13 @@ class Room:
 
     def unpack(self, batch: ProducedBatch) -> bytes:
         """The payload of a compressed batch. Raises NoRoom, or DamagedPayload."""
+        return self.unpacked(batch.compression, batch.records[HEADER_BYTES:])
+
+    def unpacked(self, codec: int, packed: bytes) -> bytes:
+        """The uncompressed bytes. Raises NoRoom, or DamagedPayload."""
         most_bytes = min(self.unpacked_bytes, MOST_UNPACKED_BYTES)
         try:
-            payload = unpack(batch.compression, batch.records[HEADER_BYTES:], most_bytes)
+            payload = unpack(codec, packed, most_bytes)
         except PayloadTooLarge as error:
             self.unpacked_bytes -= most_bytes  # the work was done all the same
             raise NoRoom from error

@@ -31,6 +31,8 @@ class Commit:
     offset: int
     leader_epoch: int
     metadata: str
+    timestamp_ms: int | None = None
+    """When it is committed; None: now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,7 @@ class OffsetProtocol:
                     one.offset,
                     leader_epoch=one.leader_epoch,
                     metadata=one.metadata,
-                    now_ms=now_ms,
+                    now_ms=now_ms if one.timestamp_ms is None else one.timestamp_ms,
                     expire_timestamp_ms=expire_ms,
                     topic_id=one.topic_id,
                 )

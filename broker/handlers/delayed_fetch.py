@@ -172,7 +172,7 @@ class DelayedFetch:
             self.retry_at_ms = min(reading.retry_at_ms or self._deadline_ms, self._deadline_ms)
             return None
         for answered in reading.found:  # those with records are in every response
-            answered.copy_records()
+            answered.copy_records(self._asked.api_version)
         answers = [*reading.found, *self._refused]
         throttle_ms = (
             0 if self._quota is None else self._quota.throttle_ms(FetchResponse(responses=_by_topic(answers)), now_ms)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from klamm.broker.data.data_plane import DataPlane
+from klamm.broker.data.down_conversion import down_converted, overflow, target_format
 from klamm.broker.data.partition_log import FoundBatches, PartitionLog
 from klamm.broker.data.record_file import RecordFileError
 from klamm.broker.data.replicated_log import ReplicatedLog
@@ -38,6 +39,8 @@ from klamm.protocol.messages.data.fetch import (
 )
 from klamm.protocol.uuid import ZERO_UUID
 
+LAST_VERSION_WITH_HARD_LIMIT = 2
+"""Up to this version, no answer has more bytes than were asked for."""
 FIRST_VERSION_FROM_FOLLOWERS = 11
 FIRST_VERSION_WITH_LEADERS = 16
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
@@ -71,14 +74,22 @@ class Answered:
     def records_bytes(self) -> int:
         return 0 if self.batches is None else self.batches.size_bytes
 
-    def copy_records(self) -> None:
-        """Copy the records into the answer. They may be in a file that cannot be read."""
+    def copy_records(self, api_version: int) -> None:
+        """Copy the records into the answer. They may be in a file that cannot be read, or have no form that the version
+        can read."""
         if self.log is None or self.batches is None:
             return
         try:
-            self.answer.records = self.log.join(self.batches)
+            records: bytes | ErrorCode = self.log.join(self.batches)
         except RecordFileError:
-            self.answer.error_code, self.batches = ErrorCode.KAFKA_STORAGE_ERROR, None
+            records = ErrorCode.KAFKA_STORAGE_ERROR
+        magic = target_format(api_version)
+        if magic is not None and isinstance(records, bytes):
+            records = down_converted(records, self.wanted.request.fetch_offset, magic)
+        if isinstance(records, ErrorCode):
+            self.answer.error_code, self.batches = records, None
+        else:
+            self.answer.records = records
 
 
 def is_replica(request: FetchRequest) -> bool:
@@ -166,11 +177,13 @@ class Reading:
             wanted.fetch_offset,
             most,
             readable,
-            at_least_one=not self._size_bytes,
+            at_least_one=not self._size_bytes and self.asked.api_version > LAST_VERSION_WITH_HARD_LIMIT,
             max_filed_bytes=MAX_FILED_BYTES - self._filed_bytes,
         )
         if batches is None or wanted.fetch_offset > end:
             return self._refuse_urgently(hosted, one, ErrorCode.OFFSET_OUT_OF_RANGE)
+        if self.asked.api_version <= LAST_VERSION_WITH_HARD_LIMIT and _is_too_long(log, wanted, batches, readable):
+            return self._cut(one, _answer(wanted, committed, stable, log), most)
         self._size_bytes += batches.size_bytes
         self._filed_bytes += batches.filed_bytes
         self._is_urgent |= batches.is_cut
@@ -182,6 +195,13 @@ class Reading:
         if self._reads_committed:
             answer.aborted_transactions = _aborted(hosted, wanted.fetch_offset, batches)
         return Answered(one, answer, log, batches)
+
+    def _cut(self, one: WantedPartition, answer: PartitionData, most: int) -> Answered:
+        """The answer of the first versions, in which no record is longer than the client asked for: its beginning."""
+        self._is_urgent = True
+        answer.records = overflow(most)
+        self._size_bytes += len(answer.records)
+        return Answered(one, answer)
 
     def _closest_replica(self, image: MetadataImage, hosted: Hosted, wanted: FetchPartition) -> int | None:
         """Where a consumer of another rack should read (KIP-392); None: here. Only the leader knows. As Kafka's
@@ -232,6 +252,12 @@ class Reading:
             if due_ms is not None and here_ms is not None:
                 later_ms = max(due_ms, here_ms)
                 self.retry_at_ms = later_ms if self.retry_at_ms is None else min(self.retry_at_ms, later_ms)
+
+
+def _is_too_long(log: PartitionLog, wanted: FetchPartition, found: FoundBatches, readable: int) -> bool:
+    """Whether there is a batch that can be read, and none was found because it is too long."""
+    end_offset = log.batch_end(wanted.fetch_offset)
+    return not found.size_bytes and not found.is_cut and end_offset is not None and end_offset <= readable
 
 
 def _refused_late(wanted: FetchPartition, code: ErrorCode) -> PartitionData:

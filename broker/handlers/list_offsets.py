@@ -31,6 +31,7 @@ from klamm.broker.handlers.hosted import (
     log_of,
     validate_hosted,
 )
+from klamm.broker.handlers.segment_offsets import offsets_of_segments
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
 from klamm.controller.leader_epochs import NO_EPOCH, NO_OFFSET
@@ -48,8 +49,8 @@ from klamm.protocol.messages.data.list_offsets import (
 CONSUMER, DEBUGGER = -1, -2
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 FIRST_VERSIONS = {
-    EARLIEST: 1,
-    LATEST: 1,
+    EARLIEST: 0,
+    LATEST: 0,
     MAX_TIMESTAMP: 7,
     EARLIEST_LOCAL: 8,
     LATEST_TIERED: 9,
@@ -58,6 +59,7 @@ FIRST_VERSIONS = {
 """For each special value of the timestamp, the first API version that may use it."""
 WITHOUT_LOOKING = (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
 """The special values whose offset is returned whether it is committed or not."""
+VERSION_OF_SEGMENTS = 0
 FIRST_VERSION_WITH_EPOCHS = 4
 FIRST_VERSION_WITH_NOT_AVAILABLE = 5
 NOT_FOUND = FoundOffset(NO_OFFSET, NO_TIMESTAMP, NO_EPOCH)
@@ -86,10 +88,12 @@ def handle_list_offsets(
 
 
 def _answer(
-    wanted: ListOffsetsPartition, found: FoundOffset | ErrorCode, api_version: int
+    wanted: ListOffsetsPartition, found: FoundOffset | ErrorCode | list[int], api_version: int
 ) -> ListOffsetsPartitionResponse:
     if isinstance(found, ErrorCode):
         return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=found)
+    if isinstance(found, list):
+        return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, old_style_offsets=found)
     return ListOffsetsPartitionResponse(
         partition_index=wanted.partition_index,
         timestamp=found.timestamp_ms,
@@ -123,7 +127,7 @@ def _find(
     context: RequestContext,
     topic: Topic | ErrorCode,
     wanted: ListOffsetsPartition,
-) -> FoundOffset | ErrorCode:
+) -> FoundOffset | ErrorCode | list[int]:
     if isinstance(topic, ErrorCode):
         return topic
     timestamp_ms = wanted.timestamp
@@ -144,6 +148,8 @@ def _find(
         end = last_stable_offset(hosted, committed) if request.isolation_level == READ_COMMITTED else committed
     else:
         end = log_end_offset(hosted, context.requester.asked_broker_id, context.now_ms)
+    if context.api_version == VERSION_OF_SEGMENTS:
+        return offsets_of_segments(log_of(hosted), wanted, end, context.now_ms)
     if timestamp_ms != LATEST:
         try:
             found = log_of(hosted).find_offset(timestamp_ms)

@@ -8,12 +8,13 @@ a partition waits until the transaction's coordinator has confirmed or added the
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.data.data_plane import DataPlane
-from klamm.broker.data.record_batches import ProducedBatch, RefusedBatch, check_batch, find_batch, look_at_front
-from klamm.broker.data.records import NoRoom, Room, validate_records
+from klamm.broker.data.message_sets import is_message_set
+from klamm.broker.data.record_batches import ProducedBatch, RefusedBatch, check_batch, look_at_front
+from klamm.broker.data.records import NoRoom, Room
 from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.broker.handlers.batches_written import (
     ACKS_OF_ALL,
@@ -33,6 +34,7 @@ from klamm.broker.handlers.hosted import (
     log_of,
     validate_hosted,
 )
+from klamm.broker.handlers.produced_records import find_records, validated
 from klamm.broker.handlers.transactions.verification import Support
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.configs import RecordRules, record_rules
@@ -41,6 +43,7 @@ from klamm.controller.metadata.image import MetadataImage, Topic
 from klamm.controller.metadata.partition import LogKey
 from klamm.controller.outcome import NoReply, Outcome
 from klamm.controller.reading import Reading, Unread
+from klamm.controller.served_apis import release_of
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.messages.data.produce import (
     LeaderIdAndEpoch,
@@ -91,6 +94,8 @@ class _Asked:
         self, topic: Topic, wanted: PartitionProduceData, error: ApiError, log_start_offset: int = NO_OFFSET
     ) -> PartitionProduceResponse:
         note_reason(self.reasons, topic.name, error)
+        if error.code is ErrorCode.INVALID_RECORD and not release_of(self.context.served).has_code_of_invalid_records:
+            error = replace(error, code=ErrorCode.CORRUPT_MESSAGE)
         return refused(wanted.index, error, log_start_offset)
 
 
@@ -191,7 +196,7 @@ def _write(asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionPro
     hosted = find_partition(asked.image, asked.data, topic, wanted.index)
     if hosted is None:
         return refused(wanted.index, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    data = find_batch(wanted.records, context.api_version)
+    data = find_records(wanted.records, context.api_version)
     if isinstance(data, RefusedBatch):
         if data.code is ErrorCode.UNKNOWN_SERVER_ERROR:
             asked.whole = data
@@ -208,6 +213,8 @@ def _write(asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionPro
             f"{len(hosted.isr)} replicas are in sync, min.insync.replicas is {rules.min_insync_replicas}.",
         )
         return asked.refused(topic, wanted, error, log_of(hosted).log_start_offset)
+    if not data:
+        return PartitionProduceResponse(index=wanted.index, base_offset=NO_OFFSET)
     batch = _read_batch(asked, topic, rules, wanted, data)
     if isinstance(batch, RefusedBatch):
         return asked.refused(topic, wanted, batch, log_of(hosted).log_start_offset if batch.by_log else NO_OFFSET)
@@ -244,7 +251,7 @@ def _read_batch(
     asked: _Asked, topic: Topic, rules: RecordRules, wanted: PartitionProduceData, data: bytes
 ) -> ProducedBatch | RefusedBatch:
     """The batch as it is written. If a thread has to read its records, an error that no client gets."""
-    batch = check_batch(data, rules.max_message_bytes)
+    batch = data if is_message_set(data) else check_batch(data, rules.max_message_bytes)
     if isinstance(batch, RefusedBatch):
         return batch
     readings = asked.context.readings
@@ -252,7 +259,7 @@ def _read_batch(
         return found
     partition_name, now_ms = f"{topic.name}-{wanted.index}", asked.context.now_ms
     try:
-        return validate_records(batch, rules, partition_name=partition_name, now_ms=now_ms, room=asked.room)
+        return validated(batch, rules, partition_name, now_ms, asked.room)
     except NoRoom:
         if readings is None:
             return _TOO_MUCH
@@ -264,10 +271,10 @@ def _read_batch(
 
 
 def _read_in_thread(
-    batch: ProducedBatch, rules: RecordRules, partition_name: str, now_ms: int, room: Room
+    batch: ProducedBatch | bytes, rules: RecordRules, partition_name: str, now_ms: int, room: Room
 ) -> ProducedBatch | RefusedBatch:
     try:
-        return validate_records(batch, rules, partition_name=partition_name, now_ms=now_ms, room=room)
+        return validated(batch, rules, partition_name, now_ms, room)
     except NoRoom:
         return _TOO_MUCH
 

@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
+from klamm.controller.feature_names import METADATA_VERSION
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.kind import Replay, SnapshotRecord
 from klamm.controller.metadata.partition_table import PartitionTable
 from klamm.protocol.fields import Message
 from klamm.protocol.records.cluster import FeatureLevelRecord
-
-METADATA_VERSION: Final = "metadata.version"
 
 
 class Features(dict[str, int]):

@@ -20,9 +20,9 @@ from klamm.controller.configs import (
     validate_topic_configs,
 )
 from klamm.controller.context import RequestContext
+from klamm.controller.feature_names import ELIGIBLE_LEADER_REPLICAS_VERSION
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.transitions.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from klamm.controller.transitions.topic_names import quoted, validate_topic_name
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.records.configs import ConfigRecord

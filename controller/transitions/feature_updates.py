@@ -9,13 +9,9 @@ from enum import IntEnum
 from typing import Final
 
 from klamm.controller.configs import shortened
-from klamm.controller.metadata.features import METADATA_VERSION
+from klamm.controller.feature_names import ELIGIBLE_LEADER_REPLICAS_VERSION, KRAFT_VERSION, METADATA_VERSION
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.transitions.features import (
-    ELIGIBLE_LEADER_REPLICAS_VERSION,
-    KRAFT_VERSION,
-    SUPPORTED_FEATURES,
-)
+from klamm.controller.transitions.features import SUPPORTED_FEATURES
 from klamm.protocol.errors import ApiError, ErrorCode
 
 _DISABLED: Final = (0, 0)

@@ -4,25 +4,16 @@ Levels and names: golden/broker-join section 5. The metadata.version record must
 Kafka's readers need it to decode the others.
 """
 
+from klamm.controller.feature_names import ELIGIBLE_LEADER_REPLICAS_VERSION, KRAFT_VERSION, METADATA_VERSION
 from klamm.controller.log_records import Record
-from klamm.controller.metadata.features import METADATA_VERSION
 from klamm.controller.metadata.image import BROKER_RESOURCE, MetadataImage
 from klamm.controller.metadata.replay import ReplayError
+from klamm.controller.releases import CURRENT
 from klamm.controller.settings import Settings
 from klamm.protocol.records.cluster import FeatureLevelRecord
 from klamm.protocol.records.configs import ConfigRecord
 
-ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
-KRAFT_VERSION = "kraft.version"
-SUPPORTED_FEATURES = {
-    ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1),
-    "group.version": (0, 1),
-    KRAFT_VERSION: (0, 1),
-    METADATA_VERSION: (7, 30),
-    "share.version": (0, 1),
-    "streams.version": (0, 1),
-    "transaction.version": (0, 2),
-}
+SUPPORTED_FEATURES = dict(sorted(CURRENT.features.items()))
 BOOTSTRAP_LEVELS = {
     METADATA_VERSION: 30,
     ELIGIBLE_LEADER_REPLICAS_VERSION: 1,

@@ -23,6 +23,7 @@ from klamm.controller.data_limits import (
     MAX_SNAPSHOT_RECORDS,
     MIN_DATA_MEMORY_BYTES,
 )
+from klamm.controller.releases import decode_releases
 from klamm.server.addresses import Address, NamedAddress, decode_advertised, decode_listen, decode_listener
 
 MAX_BROKERS = 1_000
@@ -67,6 +68,11 @@ class ClusterOptions:
     configs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     broker_configs: Mapping[int, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
     profile: Literal["kip", "kafka"] = "kip"
+    kafka_version: str | None = None
+    """The release of Apache Kafka as which the brokers act, such as "2.8", or a list with releases for listeners and
+    client ids, such as "3.6,EXTERNAL=2.8,client:legacy-*=2.1". None: the newest."""
+    max_version: str | None = None
+    """The newest version that is served of single APIs, such as "Metadata=9,Fetch=4"."""
     kip_578_versions: bool = False
     client_telemetry: bool = False
     log_dirs: int | None = None
@@ -111,6 +117,8 @@ class ClusterArguments(TypedDict, total=False):
     configs: Mapping[str, str | float] | None
     broker_configs: Mapping[int, Mapping[str, str | float]] | None
     profile: Literal["kip", "kafka"]
+    kafka_version: str | None
+    max_version: str | None
     kip_578_versions: bool
     client_telemetry: bool
     log_dirs: int | None
@@ -287,6 +295,21 @@ def _checked_clock(clock: object) -> str:
     return str(clock)
 
 
+def checked_kafka_version(text: object) -> str:
+    """The text, if it names a release, or is a list of releases for listeners and client ids."""
+    if not isinstance(text, str):
+        raise ValueError(f"Kafka version {shown(text)}: a text is expected, such as '2.8'")
+    decode_releases(text)
+    return text
+
+
+def checked_max_version(text: object) -> str:
+    """The text, if it may be a list of APIs with versions. The names of APIs are checked later."""
+    if not isinstance(text, str):
+        raise ValueError(f"max version {shown(text)}: a text is expected, such as 'Metadata=9'")
+    return text
+
+
 def _checked_security(protocol: object) -> str:
     if protocol not in SECURITY_PROTOCOLS:
         raise ValueError(f"security {shown(protocol)}: one of {', '.join(SECURITY_PROTOCOLS)} is expected")
@@ -342,6 +365,8 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "listeners": checked_listeners,
     "advertise": _checked_advertise,
     "controller_listener": lambda text: checked_address("controller_listener", text),
+    "kafka_version": checked_kafka_version,
+    "max_version": checked_max_version,
     "kip_578_versions": lambda flag: _checked_flag("kip_578_versions", flag),
     "client_telemetry": lambda flag: _checked_flag("client_telemetry", flag),
     "log_dirs": _number("log_dirs", 1, MAX_LOG_DIRS),
@@ -364,6 +389,7 @@ _MAY_BE_NONE = frozenset(
     {
         "listen", "advertise", "controller_listener", "config", "configs", "broker_configs", "seed", "cluster_id",
         "data_dir", "request_log", "start_ms", "faults", "security", "log_dirs",
+        "kafka_version", "max_version",
     }
 )  # fmt: skip
 OPTION_NAMES = tuple(_CHECKS)

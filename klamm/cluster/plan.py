@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from klamm.cluster.emulated import plan_emulation, refuse_without_listener
 from klamm.cluster.listener_plan import decided_by_options, plan_listeners, warn_of_security
 from klamm.cluster.log_dirs import with_log_dirs
 from klamm.cluster.options import ClusterOptions
@@ -105,6 +106,7 @@ def plan_cluster(
     settings = replace(
         settings,
         controller_id=combined if combined in broker_ids else None,
+        emulation=plan_emulation(options),
         kip_578_versions=options.kip_578_versions,
         client_telemetry=options.client_telemetry,
         data_limits=_data_limits(options),
@@ -113,6 +115,7 @@ def plan_cluster(
     )
     easy = _easy_security(options)
     listeners = plan_listeners(options, settings, default_listen, broker_ids, easy)
+    refuse_without_listener(settings.emulation, listeners)
     return ClusterPlan(
         settings=settings,
         listeners=listeners,

@@ -20,7 +20,9 @@ from klamm.cluster.options import (
     ClusterOptions,
     checked_broker_ids,
     checked_cluster_id,
+    checked_kafka_version,
     checked_log_file,
+    checked_max_version,
     checked_racks,
     decode_user,
 )
@@ -114,6 +116,20 @@ def _add_cluster(group: argparse._ArgumentGroup) -> None:
     )
     add("--seed", metavar="N", type=_seed, action=Once, help="for the same answers in each run (default: random)")
     add("--profile", choices=PROFILES, action=Once, help="behaviour where KIPs and Kafka differ (default: kip)")
+    add(
+        "--kafka-version",
+        metavar="2.8",
+        type=argument_of(checked_kafka_version),
+        action=Once,
+        help="release of Kafka that brokers act as (default: 4.3)",
+    )
+    add(
+        "--max-version",
+        metavar="API=N",
+        type=argument_of(checked_max_version),
+        action=Once,
+        help="newest versions served, as Metadata=9 (default: all)",
+    )
     add("--kip-578-versions", action="store_true", help="also serve the API versions that KIP-578 adds")
     add("--client-telemetry", action="store_true", help="ask clients for their metrics (KIP-714)")
     add(
@@ -179,7 +195,7 @@ def _add_addresses(group: argparse._ArgumentGroup) -> None:
         nargs="?",
         const=True,
         action=Once,
-        help="file with the token that the control interface asks for (default: a new token, if not on loopback)",
+        help="file with its token (default: new, off loopback)",
     )
 
 
@@ -204,7 +220,7 @@ def _add_security(group: argparse._ArgumentGroup) -> None:
         "--tls",
         choices=("auto",),
         action=Once,
-        help="short for --security sasl_ssl, or ssl without --user (default: none)",
+        help="sasl_ssl, without --user ssl (default: none)",
     )
 
 
@@ -298,7 +314,7 @@ def _add_tests(group: argparse._ArgumentGroup) -> None:
         "--clock",
         choices=CLOCKS,
         action=Once,
-        help="manual: time passes by klamm control clock advance (default: real)",
+        help="manual: klamm control clock advance (default: real)",
     )
     add("--journal-bodies", action="store_true", help="keep the bodies of the newest requests and answers")
 

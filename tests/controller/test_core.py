@@ -10,9 +10,9 @@ from klamm.broker.data.data_plane import PARTITIONS_PER_STEP
 from klamm.broker.data.record_batches import ProducedBatch, read_produced
 from klamm.broker.dispatch import SERVED
 from klamm.controller.core import Call, Controller
+from klamm.controller.feature_names import METADATA_VERSION
 from klamm.controller.log import LogError, MemoryLog
 from klamm.controller.metadata.delta import Delta
-from klamm.controller.metadata.features import METADATA_VERSION
 from klamm.controller.metadata.replay import ReplayError
 from klamm.controller.settings import Settings
 from klamm.protocol.messages.cluster import describe_cluster

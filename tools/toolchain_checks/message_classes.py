@@ -43,15 +43,16 @@ class Schema:
 
 def check_message_classes(report: Report, java: Java) -> None:
     """Check both directions, for every message of Kafka."""
+    java = with_conformance(java)
     chance = Random(43)
     values = Values(chance, ())
     schemas = list(all_schemas())
     with report.check(f"Kafka's own classes read {DRAWN * len(schemas)} messages of ours, and write the same bytes"):
-        cases = [(each, _drawn(each, values)) for each in schemas for _ in range(DRAWN)]
-        expect_none(_differences(java, "drawn", cases), "differences")
+        cases = [(each, drawn(each, values)) for each in schemas for _ in range(DRAWN)]
+        expect_none(differences(java, "drawn", cases), "differences")
     with report.check(f"Kafka's own classes make of {CHANGED * len(schemas)} changed messages what we make of them"):
-        cases = [(each, _changed(each, values, chance)) for each in schemas for _ in range(CHANGED)]
-        expect_none(_differences(java, "changed", cases), "differences")
+        cases = [(each, changed(each, values, chance)) for each in schemas for _ in range(CHANGED)]
+        expect_none(differences(java, "changed", cases), "differences")
 
 
 def all_schemas() -> Iterator[Schema]:
@@ -64,13 +65,14 @@ def all_schemas() -> Iterator[Schema]:
             message_class = declared.request if kind == "request" else declared.response
         else:
             message_class = declared.message
-        java = _java_class(kind, message_class.__name__)
+        java = java_class(kind, message_class.__name__)
         versions = declared.kept_versions if isinstance(declared, Api) else declared.versions
         for version in versions:
             yield Schema(java, message_class, version, declared.flexible(version))
 
 
-def _java_class(kind: str, name: str) -> str:
+def java_class(kind: str, name: str) -> str:
+    """The class that Kafka has for a message."""
     if kind == "record":
         return f"org.apache.kafka.common.metadata.{name}"
     if name == "QuorumStateData":
@@ -78,17 +80,20 @@ def _java_class(kind: str, name: str) -> str:
     return f"org.apache.kafka.common.message.{name}" + ("Data" if name.endswith(_NAMED_DATA) else "")
 
 
-def _drawn(schema: Schema, values: Values) -> bytes:
+def drawn(schema: Schema, values: Values) -> bytes:
+    """The bytes of a message with drawn values."""
     message = values.message(schema.message_class, schema.version)
     return encode_message(message, schema.version, schema.flexible)
 
 
-def _changed(schema: Schema, values: Values, chance: Random) -> bytes:
+def changed(schema: Schema, values: Values, chance: Random) -> bytes:
+    """The bytes of a message, damaged."""
     message = values.message(schema.message_class, schema.version)
     return mutated(list(message_pieces(message, schema.version, schema.flexible, "")), chance)
 
 
-def _differences(java: Java, name: str, cases: list[tuple[Schema, bytes]]) -> list[str]:
+def differences(java: Java, name: str, cases: list[tuple[Schema, bytes]]) -> list[str]:
+    """What Kafka's classes make otherwise of the bytes. `java` has the class Messages of tools/conformance/java."""
     lines = "".join(f"{schema.java} {schema.version} {raw.hex()}\n" for schema, raw in cases)
     reported = _kafka_reads(java, name, lines)
     if len(reported) != len(cases):
@@ -103,7 +108,7 @@ def _differences(java: Java, name: str, cases: list[tuple[Schema, bytes]]) -> li
 def _kafka_reads(java: Java, name: str, lines: str) -> list[dict[str, Any]]:
     requested = java.folder / f"{name}-messages.txt"
     requested.write_text(lines, encoding="ascii")
-    output = with_conformance(java).run(f"{name}-messages", "Messages", [str(requested)], SECONDS)
+    output = java.run(f"{name}-messages", "Messages", [str(requested)], SECONDS)
     with output.open(encoding="utf-8") as answers:
         return [json.loads(line) for line in answers]
 

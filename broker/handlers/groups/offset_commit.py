@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.groups.offset_protocol import Commit, Committed, Committer
+from klamm.broker.handlers.groups.first_offsets import commit_first_offsets
 from klamm.broker.handlers.groups.submission import submit_one
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
@@ -12,6 +13,7 @@ from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.offsets.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -19,6 +21,8 @@ from klamm.protocol.messages.offsets.offset_commit import (
 )
 from klamm.protocol.uuid import ZERO_UUID
 
+VERSION_OF_ZOOKEEPER = 0
+VERSION_WITH_TIMESTAMPS = 1
 FIRST_VERSION_BY_ID = 10
 
 
@@ -27,6 +31,8 @@ def handle_offset_commit(
 ) -> Outcome:
     """For each partition whether its offset is committed. Partitions that do not exist, or that the requester may not
     read, do not keep the others from being committed."""
+    if context.api_version == VERSION_OF_ZOOKEEPER:
+        return commit_first_offsets(brokers, image, request, context)
     asked = [topic for topic in request.topics if topic.partitions]
     response = OffsetCommitResponse(topics=[_answer_of(topic) for topic in asked])
     if not context.authorize(AclOperation.READ, AclResourceType.GROUP, request.group_id):
@@ -111,5 +117,13 @@ def _check_topic(
                     one.committed_offset,
                     one.committed_leader_epoch,
                     one.committed_metadata or "",
+                    _timestamp_ms(one, context),
                 )
             )
+
+
+def _timestamp_ms(one: OffsetCommitRequestPartition, context: RequestContext) -> int | None:
+    """When the client says that it commits; None: now. Only version 1 has that time."""
+    if context.api_version != VERSION_WITH_TIMESTAMPS or one.commit_timestamp < 0:
+        return None
+    return one.commit_timestamp

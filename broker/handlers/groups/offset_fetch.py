@@ -9,6 +9,7 @@ from klamm.broker.coordinator.outbox import Outbox, Waiter
 from klamm.broker.groups.groups import Groups
 from klamm.broker.groups.offset_protocol import FetchedOffsets, Reader
 from klamm.broker.groups.offsets import NO_EPOCH, NO_OFFSET, CommittedOffset
+from klamm.broker.handlers.groups.first_offsets import fetch_first_offsets
 from klamm.broker.handlers.groups.submission import Operation, submit_each
 from klamm.controller.answer_room import NO_ROOM, AnswerRoom, encoded_at_most
 from klamm.controller.authorizer import AclOperation, AclResourceType
@@ -29,6 +30,7 @@ from klamm.protocol.messages.offsets.offset_fetch import (
 )
 from klamm.protocol.uuid import ZERO_UUID, Uuid
 
+VERSION_OF_ZOOKEEPER = 0
 FIRST_VERSION_WITH_ERROR = 2
 FIRST_VERSION_WITH_GROUPS = 8
 FIRST_VERSION_BY_ID = 10
@@ -40,6 +42,8 @@ def handle_offset_fetch(
     brokers: SimulatedBrokers, image: MetadataImage, request: OffsetFetchRequest, context: RequestContext
 ) -> Outcome:
     """The offsets of each group; of a partition without one, offset -1 and no error."""
+    if context.api_version == VERSION_OF_ZOOKEEPER:
+        return fetch_first_offsets(brokers, image, request, context)
     has_groups = context.api_version >= FIRST_VERSION_WITH_GROUPS
     asked = [_Asked.make(image, context, group) for group in (request.groups if has_groups else [_only_group(request)])]
     too_many = _too_many_of_all(asked)

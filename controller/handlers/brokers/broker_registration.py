@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from klamm.controller.authorizer import AclOperation
 from klamm.controller.context import RequestContext
 from klamm.controller.effects import Departing
+from klamm.controller.feature_names import METADATA_VERSION
 from klamm.controller.log_records import Record, count_records
 from klamm.controller.metadata.broker import MIGRATING_DIRECTORY
-from klamm.controller.metadata.features import METADATA_VERSION
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
 from klamm.controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE

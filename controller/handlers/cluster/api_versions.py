@@ -10,7 +10,8 @@ import re
 from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
-from klamm.controller.transitions.features import SUPPORTED_FEATURES, finalized_levels
+from klamm.controller.served_apis import release_of
+from klamm.controller.transitions.features import finalized_levels
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.cluster.api_versions import (
     ApiVersion,
@@ -33,6 +34,9 @@ def handle_api_versions(image: MetadataImage, request: ApiVersionsRequest, conte
     ):
         return Outcome(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
     from_zero = context.api_version >= FIRST_VERSION_WITH_FEATURES_FROM_ZERO
+    release = release_of(context.served)
+    finalized = finalized_levels(image, is_dynamic=context.cluster.is_dynamic)
+    epoch = release.features_epoch
     return Outcome(
         ApiVersionsResponse(
             api_keys=[
@@ -42,13 +46,15 @@ def handle_api_versions(image: MetadataImage, request: ApiVersionsRequest, conte
             ],
             supported_features=[
                 SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
-                for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+                for name, (lowest, highest) in sorted(release.features.items())
                 if lowest > 0 or from_zero
             ],
-            finalized_features_epoch=image.next_offset - 1,
+            finalized_features_epoch=image.next_offset - 1 if epoch is None else epoch,
             finalized_features=[
                 FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-                for name, level in finalized_levels(image, is_dynamic=context.cluster.is_dynamic).items()
+                for name, finalized_level in finalized.items()
+                # A client of an emulated release gets no level that the release does not know.
+                if (level := min(finalized_level, release.features.get(name, (0, 0))[1])) > 0
             ],
         )
     )

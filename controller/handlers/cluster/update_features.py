@@ -6,10 +6,11 @@ Versions 0 and 1 list the results, but only those of a success, as in Kafka. The
 from klamm.controller.authorizer import AclOperation
 from klamm.controller.configs import in_hash_order, shortened
 from klamm.controller.context import RequestContext
+from klamm.controller.feature_names import KRAFT_VERSION
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
 from klamm.controller.transitions.feature_updates import validate_feature_update
-from klamm.controller.transitions.features import KRAFT_VERSION, finalized_levels
+from klamm.controller.transitions.features import finalized_levels
 from klamm.protocol.messages.cluster.update_features import (
     UpdatableFeatureResult,
     UpdateFeaturesRequest,

@@ -13,6 +13,7 @@ from klamm.controller.authorizer import AclOperation
 from klamm.controller.configs import (
     BrokerConfigs,
     ConfigEntry,
+    ConfigSource,
     ConfigSynonym,
     ResourceType,
     broker_configs,
@@ -68,7 +69,7 @@ def handle_describe_configs(image: MetadataImage, request: DescribeConfigsReques
         return Outcome(DescribeConfigsResponse(results=[_refused(resource, refusal) for resource in request.resources]))
     results = []
     left, left_bytes = MAX_CONFIGS_PER_RESPONSE, MAX_BYTES_PER_RESPONSE
-    shown = _Shown(include_synonyms=request.include_synonyms)
+    shown = _Shown(include_synonyms=request.include_synonyms, tells_source=context.api_version > 0)
     for resource in request.resources:
         entries = _entries(image, resource, context) if left > 0 else ApiError(ErrorCode.INVALID_REQUEST, _TOO_MANY)
         if isinstance(entries, ApiError):
@@ -168,7 +169,8 @@ def _refused(resource: DescribeConfigsResource, refusal: ApiError) -> DescribeCo
 class _Shown:
     """Makes messages of config entries. Topics without configs of their own share theirs, so each is made once."""
 
-    def __init__(self, *, include_synonyms: bool) -> None:
+    def __init__(self, *, include_synonyms: bool, tells_source: bool) -> None:
+        self._tells_source = tells_source
         self._include_synonyms = include_synonyms
         self._messages: dict[ConfigEntry, DescribeConfigsResourceResult] = {}
         self._sizes: dict[ConfigEntry, int] = {}
@@ -192,6 +194,7 @@ class _Shown:
             value=entry.value,
             read_only=entry.read_only,
             config_source=entry.source,
+            is_default=not self._tells_source and entry.source == ConfigSource.DEFAULT,
             is_sensitive=entry.sensitive,
             synonyms=[
                 DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)

@@ -30,6 +30,7 @@ from klamm.protocol.records.partitions import PartitionChangeRecord
 
 UNCHECKED_EPOCH = -1
 """In place of the broker epoch of a replica: the epoch is not compared. Versions before 3 have no broker epochs."""
+FIRST_VERSION_BY_ID = 2
 FIRST_VERSION_WITH_EPOCHS = 3
 MAX_ENTRIES = 1_000
 """Most partitions that one request changes, which takes some 30 ms. The leader has to repeat the request for others."""
@@ -66,16 +67,20 @@ def handle_alter_partition(image: MetadataImage, request: AlterPartitionRequest,
         return Outcome(AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     asked = _Asked(image, request, context)
     topics = [
-        AlterPartitionResponseTopicData(topic_id=topic.topic_id, partitions=_alter_topic(asked, topic))
+        AlterPartitionResponseTopicData(
+            topic_name=topic.topic_name, topic_id=topic.topic_id, partitions=_alter_topic(asked, topic)
+        )
         for topic in request.topics
     ]
     return Outcome(AlterPartitionResponse(topics=topics), list(in_runs(asked.changes)))
 
 
 def _alter_topic(asked: _Asked, wanted: TopicData) -> list[AlterPartitionResponsePartitionData]:
-    topic = asked.image.topics_by_id.get(wanted.topic_id)
+    image, by_id = asked.image, asked.context.api_version >= FIRST_VERSION_BY_ID
+    topic = image.topics_by_id.get(wanted.topic_id) if by_id else image.topics_by_name.get(wanted.topic_name)
     if topic is None:
-        return [_refused(partition, ErrorCode.UNKNOWN_TOPIC_ID) for partition in wanted.partitions]
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return [_refused(partition, unknown) for partition in wanted.partitions]
     return [_alter(asked, topic, partition) for partition in wanted.partitions]
 
 
@@ -100,7 +105,7 @@ def _alter(asked: _Asked, topic: Topic, wanted: PartitionData) -> AlterPartition
         or _refuse_ineligible(asked.image, states)
     )
     if refusal:
-        return _refused(wanted, refusal)
+        return _refused(wanted, _known_code(refusal, asked.context.api_version))
     min_isr, unclean = _rules(asked, topic)
     election = Election(acceptable_leaders=AcceptableLeaders(asked.image, partition), min_isr=min_isr, unclean=unclean)
     change = plan_partition_change(
@@ -112,7 +117,7 @@ def _alter(asked: _Asked, topic: Topic, wanted: PartitionData) -> AlterPartition
         if change.leader not in (NO_LEADER_CHANGE, asked.request.broker_id):
             # The directory of the leader's replica went offline. The change applies; the former leader has to fetch the
             # new state.
-            return _refused(wanted, ErrorCode.NEW_LEADER_ELECTED)
+            return _refused(wanted, _known_code(ErrorCode.NEW_LEADER_ELECTED, asked.context.api_version))
     return AlterPartitionResponsePartitionData(
         partition_index=wanted.partition_index,
         leader_id=partition.leader,
@@ -121,6 +126,12 @@ def _alter(asked: _Asked, topic: Topic, wanted: PartitionData) -> AlterPartition
         leader_recovery_state=partition.leader_recovery_state,
         partition_epoch=partition.partition_epoch,
     )
+
+
+def _known_code(code: ErrorCode, api_version: int) -> ErrorCode:
+    """The error as a version knows it."""
+    is_new = code in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.NEW_LEADER_ELECTED)
+    return ErrorCode.OPERATION_NOT_ATTEMPTED if is_new and api_version < FIRST_VERSION_BY_ID else code
 
 
 def _wanted_states(wanted: PartitionData, api_version: int) -> list[tuple[int, int]]:

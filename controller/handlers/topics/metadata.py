@@ -18,6 +18,8 @@ from klamm.controller.handlers.topics.described_topics import Online, describe_a
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import INTERNAL_TOPICS, MetadataImage
 from klamm.controller.outcome import Outcome
+from klamm.controller.releases import Release
+from klamm.controller.served_apis import release_of
 from klamm.controller.transitions.placement import max_partitions_per_request
 from klamm.controller.transitions.topic_names import validate_topic_name
 from klamm.protocol.columns import Columns
@@ -164,7 +166,7 @@ def _asked_for(
         elif planner and not topics_left:
             answer.error_code = ErrorCode.POLICY_VIOLATION
         elif planner and creations_left:
-            answer.error_code, made = _create(planner, name, log_only_errors)
+            answer.error_code, made = _create(planner, name, log_only_errors, release_of(context.served))
             creations_left -= 1
             topics_left -= bool(made)
             records += made
@@ -172,13 +174,18 @@ def _asked_for(
     return topics, records
 
 
-def _create(planner: TopicPlanner, name: str, log_only_errors: dict[str, str]) -> tuple[int, list[Record]]:
+def _create(
+    planner: TopicPlanner, name: str, log_only_errors: dict[str, str], release: Release
+) -> tuple[int, list[Record]]:
     result, records = planner.plan(CreatableTopic(name=name, num_partitions=DEFAULT, replication_factor=DEFAULT))
     if result.error_message:
         log_only_errors[name] = result.error_message
     # As in Kafka, a client does not learn that its quota of mutations is exceeded: it asks again.
     hidden = result.error_code in (ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if hidden else result.error_code, records
+    if not hidden:
+        return result.error_code, records
+    is_unknown = release.creates_in_background
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_unknown else ErrorCode.LEADER_NOT_AVAILABLE, records
 
 
 def _distinct(asked: Sequence[MetadataRequestTopic]) -> Iterable[MetadataRequestTopic]:

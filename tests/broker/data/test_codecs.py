@@ -132,3 +132,12 @@ def test_checksums_of_lz4_blocks_are_compared() -> None:
     frame[-5] ^= 1
     with pytest.raises(DamagedPayload):
         unpack(LZ4, bytes(frame), len(data))
+
+
+def test_an_lz4_block_that_begins_like_a_length_is_uncompressed() -> None:
+    """Its first four bytes are a number below the size of blocks, 4 MiB here, as Sarama's frames have them."""
+    frame = bytes.fromhex(
+        "04224d186470b91f00000016000100f00a18aac1ce590100000001a2185414a3000000016b000000013000000000d20324f2"
+    )
+    message = bytes.fromhex("000000000000000000000018aac1ce590100000001a2185414a3000000016b0000000130")
+    assert unpack(LZ4, frame, 1 << 20) == message

@@ -39,7 +39,7 @@ def base_offsets(records: bytes) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("version", messages.API.versions)
+@pytest.mark.parametrize("version", messages.API.kept_versions)
 def test_what_was_written_is_read(version: int) -> None:
     cluster = filled()
     response = cluster.ask(fetch_request(cluster, 0), version=version)
@@ -345,7 +345,7 @@ def test_an_epoch_that_is_none_is_not_compared(epoch: int) -> None:
     assert fetch(in_second_epoch(), 0, topic_name="e", current_leader_epoch=epoch)[0].error_code == 0
 
 
-@pytest.mark.parametrize("version", messages.API.versions)
+@pytest.mark.parametrize("version", messages.API.kept_versions)
 def test_followers_answer_since_version_11(version: int) -> None:
     (found,) = fetch(in_second_epoch(), 0, topic_name="e", broker_id=2, version=version)
     assert found.error_code == (ErrorCode.NONE if version >= 11 else ErrorCode.NOT_LEADER_OR_FOLLOWER)

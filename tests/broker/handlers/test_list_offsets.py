@@ -66,7 +66,7 @@ def asked(
     return found
 
 
-@pytest.mark.parametrize("version", messages.API.versions)
+@pytest.mark.parametrize("version", messages.API.kept_versions)
 @pytest.mark.parametrize(
     ("timestamp", "since", "expected"),
     [

@@ -17,6 +17,7 @@ from klamm.controller.log import MemoryLog
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition import LogKey, Partition
 from klamm.controller.metadata.replay import replay
+from klamm.controller.releases import NO_EMULATION, Emulation
 from klamm.controller.server_answer import Forwarded, LogAnswer
 from klamm.controller.settings import Profile, Settings
 from klamm.controller.transitions.features import SUPPORTED_FEATURES
@@ -93,6 +94,7 @@ class DrivenCluster:
         broker_configs: Mapping[int, Mapping[str, str]] | None = None,
         log: MemoryLog | None = None,
         data_limits: DataLimits = DEFAULT_DATA_LIMITS,
+        emulation: Emulation = NO_EMULATION,
     ) -> None:
         self.clock = Clock()
         self.settings = Settings(
@@ -101,6 +103,7 @@ class DrivenCluster:
             static_configs=configs or {},
             broker_static_configs=broker_configs or {},
             data_limits=data_limits,
+            emulation=emulation,
         )
         self.log = new_memory_log() if log is None else log
         self.racks = racks

@@ -15,6 +15,7 @@ from klamm.broker.handlers.batches_written import BatchesWritten
 from klamm.broker.handlers.delete_records import DeletedBefore
 from klamm.broker.handlers.fetch import _Advance as SessionAdvanced
 from klamm.broker.handlers.fetch import _Close as SessionClosed
+from klamm.broker.handlers.groups.first_offsets import FirstOffsetsKept
 from klamm.broker.handlers.groups.list_submission import ListSubmission
 from klamm.broker.handlers.groups.streams_groups import _KeepErrors as ErrorsKept
 from klamm.broker.handlers.groups.submission import Submission
@@ -216,9 +217,9 @@ CASES: dict[str, tuple[Make, type[Effect]]] = {
 
 READING: set[type[Effect]] = {ListSubmission}
 """Effects that only read soft state, so that a test of changes has nothing to check."""
-ELSEWHERE: set[type[Effect]] = {Begin, ErrorsKept, MetricsCollected, TokensTaken}
-"""Effects that need a share group, a streams group, a receiver of metrics, or a quota: the tests of those handlers
-compare the state after each answer."""
+ELSEWHERE: set[type[Effect]] = {Begin, ErrorsKept, FirstOffsetsKept, MetricsCollected, TokensTaken}
+"""Effects that need a share group, a streams group, a receiver of metrics, a quota, or an old version: the tests of
+those handlers compare the state after each answer."""
 
 
 def soft_facts(cluster: DrivenCluster) -> dict[str, Any]:

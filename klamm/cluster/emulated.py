@@ -1,0 +1,56 @@
+"""As which releases of Apache Kafka the brokers of a cluster act, from its options. What contradicts raises
+SettingsError."""
+
+from dataclasses import replace
+
+from klamm.cluster.options import ClusterOptions
+from klamm.controller.releases import NO_EMULATION, Emulation, decode_max_versions, decode_releases
+from klamm.controller.settings import SettingsError
+from klamm.server.listeners import ListenerPlan
+
+
+def plan_emulation(options: ClusterOptions) -> Emulation:
+    """The releases and caps that the options ask for."""
+    emulation = NO_EMULATION
+    if options.kafka_version is not None:
+        emulation = decode_releases(options.kafka_version)
+    if options.max_version is None:
+        return emulation
+    return replace(emulation, max_versions=_max_versions(options.max_version, emulation))
+
+
+def refuse_without_listener(emulation: Emulation, listeners: ListenerPlan) -> None:
+    """Refuse a release for a listener that does not exist, and one without KRaft for a cluster with a controller's
+    listener."""
+    among = [*listeners.brokers, *(one for some in listeners.of_single.values() for one in some)]
+    names = list(dict.fromkeys(one.name for one in among))
+    for name in emulation.by_listener:
+        if name not in names:
+            raise SettingsError(f"kafka_version: no broker has a listener {name!r}; there are {', '.join(names)}")
+    if listeners.controller is not None and emulation.release.has_zookeeper:
+        release = emulation.release.name
+        raise SettingsError(f"kafka_version {release}: its controller has no listener; 3.3 is the first with one")
+
+
+def _max_versions(text: str, emulation: Emulation) -> dict[int, int]:
+    from klamm.broker.dispatch import APIS
+    from klamm.controller.served_apis import serve
+
+    try:
+        found = decode_max_versions(text, {api.name: api.key for api in APIS})
+    except ValueError as error:
+        raise SettingsError(f"max_version: {error}") from None
+    tables = serve(APIS, emulation=emulation)
+    every = [tables.tables, *tables.by_listener_name.values(), *(of for _, of in tables.by_client_id)]
+    for key, newest in found.items():
+        served = [table[key] for of in every for table in of.values() if key in table]
+        if not served:
+            name = next(api.name for api in APIS if api.key == key)
+            raise SettingsError(f"max_version: {name} is not served by Kafka {emulation.release.name}")
+        for one in served:
+            first, last = one.answered.start, one.answered[-1]
+            if newest < first:
+                raise SettingsError(f"max_version: {one.api.name}={newest} is below the first version, {first}")
+            if newest > last and all(newest > other.answered[-1] for other in served):
+                raise SettingsError(f"max_version: {one.api.name}={newest} is above the newest version, {last}")
+    return found
