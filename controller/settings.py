@@ -19,6 +19,7 @@ from klamm.controller.authorizer import (
     configured_authorizer,
 )
 from klamm.controller.config_definitions.properties_file import PropertiesError, decode_properties
+from klamm.controller.config_definitions.release_defaults import release_defaults
 from klamm.controller.config_definitions.table import (
     broker_definition,
     broker_definitions,
@@ -28,7 +29,7 @@ from klamm.controller.config_definitions.table import (
 )
 from klamm.controller.config_definitions.values import ConfigValue, typed_value
 from klamm.controller.data_limits import DEFAULT_SNAPSHOT_RECORDS, MAX_SNAPSHOT_RECORDS, DataLimits
-from klamm.controller.releases import NO_EMULATION, Emulation
+from klamm.controller.releases import CURRENT, NO_EMULATION, Emulation
 from klamm.controller.topic_policy import TOPIC_POLICY_CONFIG
 from klamm.protocol.errors import ApiError
 from klamm.protocol.printable import printable
@@ -54,6 +55,7 @@ MAX_CONFIG_FILE_BYTES: Final = 1024 * 1024
 MAX_SHOWN_CHARACTERS: Final = 200
 MAX_SHOWN_NAMES: Final = 50
 _ENVIRONMENT_PREFIX: Final = "KAFKA_"
+_NO_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class SettingsError(Exception):
@@ -112,6 +114,17 @@ class Settings:
         own = self.broker_static_configs.get(broker_id) if broker_id is not None else None
         return {**self.static_configs, **own} if own else self.static_configs
 
+    @property
+    def release_defaults(self) -> Mapping[str, str]:
+        """The defaults of the release as which the brokers act, where they differ from the table's."""
+        release = self.emulation.release
+        return _NO_DEFAULTS if release is CURRENT else release_defaults(release.name)
+
+    def static_text(self, name: str, broker_id: int | None = None) -> str:
+        """A config as text, from the static configs, or else the default."""
+        default = self.release_defaults.get(name, broker_definitions()[name].default or "")
+        return self.static_configs_of(broker_id).get(name, default)
+
     def static_int(self, name: str, broker_id: int | None = None) -> int:
         """A config of type INT or LONG, from the static configs or the table."""
         return cast("int", self._static_value(name, broker_id))
@@ -124,7 +137,7 @@ class Settings:
         key = name, broker_id if broker_id in self.broker_static_configs else None
         if key not in self._decoded:
             definition = broker_definitions()[name]
-            value = typed_value(definition, self.static_configs_of(broker_id).get(name, definition.default or ""))
+            value = typed_value(definition, self.static_text(name, broker_id))
             assert not isinstance(value, ApiError), "values were checked when the settings were made"
             self._decoded[key] = value
         return self._decoded[key]

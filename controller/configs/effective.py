@@ -80,7 +80,8 @@ class ConfigEntry:
 
 
 Levels: TypeAlias = tuple[tuple[ConfigSource, Mapping[str, str]], ...]
-"""The configs that are set above the table's defaults, strongest level first."""
+"""The configs that are set, strongest level first. The last level has the defaults of an emulated release, which
+replace those of the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +91,15 @@ class BrokerConfigs:
     dynamic_broker: tuple[tuple[str, str], ...] = ()
     dynamic_default: tuple[tuple[str, str], ...] = ()
     static: tuple[tuple[str, str], ...] = ()
+    defaults: tuple[tuple[str, str], ...] = ()
+    """Those of an emulated release."""
 
     def levels(self) -> Levels:
         return (
             (ConfigSource.DYNAMIC_BROKER, dict(self.dynamic_broker)),
             (ConfigSource.DYNAMIC_DEFAULT_BROKER, dict(self.dynamic_default)),
             (ConfigSource.STATIC_BROKER, dict(self.static)),
+            (ConfigSource.DEFAULT, dict(self.defaults)),
         )
 
 
@@ -111,6 +115,7 @@ def config_levels(
         (ConfigSource.DYNAMIC_BROKER, own),
         (ConfigSource.DYNAMIC_DEFAULT_BROKER, dynamic_configs.get((ResourceType.BROKER, ""), _NOTHING)),
         (ConfigSource.STATIC_BROKER, settings.static_configs_of(broker_id) if settings else _NOTHING),
+        (ConfigSource.DEFAULT, settings.release_defaults if settings else _NOTHING),
     )
 
 
@@ -118,10 +123,10 @@ def broker_configs(
     dynamic_configs: DynamicConfigs, settings: Settings | None = None, broker_id: int | None = None
 ) -> BrokerConfigs:
     """The same as an immutable value, which later changes do not affect."""
-    (_, own), (_, default), (_, static) = config_levels(dynamic_configs, settings, broker_id)
-    if not own and not default and not static:
+    (_, own), (_, default), (_, static), (_, of_release) = config_levels(dynamic_configs, settings, broker_id)
+    if not own and not default and not static and not of_release:
         return _NO_CONFIGS  # the usual case, in every Produce and CreateTopics
-    return BrokerConfigs(tuple(own.items()), tuple(default.items()), tuple(static.items()))
+    return BrokerConfigs(tuple(own.items()), tuple(default.items()), tuple(static.items()), tuple(of_release.items()))
 
 
 def effective_broker_configs(configs: BrokerConfigs) -> list[ConfigEntry]:
@@ -293,9 +298,10 @@ def _sayings(levels: Levels, names: tuple[str, ...]) -> Iterator[ConfigSynonym]:
         for name in names:
             if name in values:
                 yield ConfigSynonym(name, values[name], source)
+    of_release = dict(levels).get(ConfigSource.DEFAULT, _NOTHING)
     for name in names:
         definition = broker_definitions().get(name)
-        if definition and definition.default is not None:
+        if definition and definition.default is not None and name not in of_release:
             yield ConfigSynonym(name, definition.default, ConfigSource.DEFAULT)
 
 

@@ -59,14 +59,14 @@ class SettingsInForce:
     """The configs of the groups that one broker coordinates. What requests cannot change is read once."""
 
     def __init__(self, settings: Settings, broker_id: int) -> None:
-        static = settings.static_configs_of(broker_id)
+        policy = settings.static_text("group.consumer.migration.policy", broker_id)
         self._settings = settings
         self._broker_id = broker_id
         self._of_broker = GroupSettings(
             assignors=assignors_of(settings, broker_id),
             max_size=settings.static_int("group.consumer.max.size", broker_id),
             classic_max_size=settings.static_int("group.max.size", broker_id),
-            migration_policy=MigrationPolicy(static.get("group.consumer.migration.policy", "bidirectional").lower()),
+            migration_policy=MigrationPolicy(policy.lower()),
         )
 
     def of(self, image: MetadataImage, group_id: str) -> GroupSettings:

@@ -7,6 +7,7 @@ from klamm.broker.groups.consumer.heartbeat import check_request, refused
 from klamm.broker.groups.consumer.hosted import Client
 from klamm.broker.groups.consumer.in_cluster import assignors_of
 from klamm.broker.handlers.groups.join_group import client_host
+from klamm.broker.handlers.groups.rebalance_protocols import CONSUMER, serves
 from klamm.broker.handlers.groups.submission import submit_each, submit_one
 from klamm.controller.answer_room import NO_ROOM, AnswerRoom, encoded_at_most
 from klamm.controller.authorizer import AclOperation, AclResourceType
@@ -33,7 +34,7 @@ def handle_consumer_group_heartbeat(
     A member must be allowed to describe the topics that it names; those that its regular expression matches and that it
     may not describe are left out.
     """
-    if not image.features.get(GROUP_VERSION):
+    if not image.features.get(GROUP_VERSION) or not serves(CONSUMER, context):
         return Outcome(refused(ApiError(ErrorCode.UNSUPPORTED_VERSION)))
     if not context.authorize(AclOperation.READ, AclResourceType.GROUP, request.group_id):
         return Outcome(refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)))
@@ -65,7 +66,7 @@ def handle_consumer_group_describe(
     """State and members of each group. A group with a topic that the requester may not describe is not shown. A group
     is described once, and returned as often as it is named, as long as the answer has room."""
     group_ids = list(request.group_ids)
-    if not image.features.get(GROUP_VERSION):
+    if not image.features.get(GROUP_VERSION) or not serves(CONSUMER, context):
         code = ErrorCode.UNSUPPORTED_VERSION
         return Outcome(
             ConsumerGroupDescribeResponse(groups=[DescribedGroup(group_id=one, error_code=code) for one in group_ids])

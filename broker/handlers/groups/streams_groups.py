@@ -18,6 +18,7 @@ from klamm.broker.groups.streams.checks import check_request
 from klamm.broker.groups.streams.heartbeat import refused
 from klamm.broker.groups.streams.internal_topics import InternalTopic
 from klamm.broker.handlers.groups.join_group import client_host
+from klamm.broker.handlers.groups.rebalance_protocols import STREAMS, serves
 from klamm.broker.handlers.groups.submission import submit_each, submit_one
 from klamm.controller.answer_room import NO_ROOM, AnswerRoom, encoded_at_most
 from klamm.controller.authorizer import AclOperation, AclResourceType
@@ -47,8 +48,6 @@ from klamm.protocol.messages.topics.create_topics import (
 )
 
 FEATURE: Final = "streams.version"
-PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
-STREAMS: Final = "streams"
 CREATION_VERSION: Final = 7
 DEFAULT: Final = -1
 _INTERNAL: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
@@ -113,9 +112,7 @@ def _refuse(image: MetadataImage, request: StreamsGroupHeartbeatRequest, context
 
 
 def _is_enabled(image: MetadataImage, context: RequestContext) -> bool:
-    configured = context.settings.static_configs_of(context.requester.asked_broker_id).get(PROTOCOLS)
-    is_allowed = configured is None or STREAMS in {each.strip().lower() for each in configured.split(",")}
-    return is_allowed and image.features.get(FEATURE, 0) > 0
+    return serves(STREAMS, context) and image.features.get(FEATURE, 0) > 0
 
 
 def _invalid(text: str) -> ApiError:

@@ -33,6 +33,7 @@ def configs_of_node_asked(image: MetadataImage, context: RequestContext) -> Brok
         dynamic_broker=tuple(usable_broker_configs(dict(configs.dynamic_broker), for_one_broker=True).items()),
         dynamic_default=tuple(usable_broker_configs(dict(configs.dynamic_default), for_one_broker=False).items()),
         static=_with_identity(image, dict(configs.static), context),
+        defaults=configs.defaults,
     )
 
 
