@@ -4,7 +4,7 @@ KLAMM_HYPOTHESIS_PROFILE=quick (the default) tries the same few examples on ever
 new ones, for nights and after changes of the wire format. Hypothesis stores its examples in .cache/hypothesis.
 
 `scripts/test` runs three processes (pytest-xdist). The tests of a module run in the same process, so that the module's
-fixtures are made once; all tests that use Spark count as one module.
+fixtures are made once; all tests that share a Spark session count as one module.
 """
 
 import gc
@@ -42,10 +42,14 @@ settings.load_profile(os.environ.get("KLAMM_HYPOTHESIS_PROFILE", "quick"))
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-SPARK: Final = ("tests/pipeline/test_", "tests/pipeline/whatif/test_run.py", "tests/klamm/analysis/test_command.py")
-"""Modules that share one Spark session, or start one: a small machine has no memory for two at once."""
+SPARK: Final = ("tests/pipeline/test_", "tests/pipeline/whatif/test_run.py")
+"""Modules that share one Spark session."""
+STARTS_SPARK: Final = "tests/klamm/analysis/test_command.py"
+"""A module whose commands each start a Spark of their own, in another process than the session of `SPARK`: no more than
+these two run at once, because a small machine has no memory for more."""
 SLOW: Final = (
     *SPARK,
+    STARTS_SPARK,
     "tests/scripts/attack/test_attack.py",
     "tests/scripts/hard_knocks/test_crash.py",
     "tests/scripts/fuzzing/test_fuzz.py",
@@ -63,12 +67,21 @@ SLOW: Final = (
 `scripts/test` leaves them out, `scripts/test --slow` runs them alone, and CI runs both."""
 NOT_SLOW: Final = ("tests/pipeline/test_story.py",)
 """The end-to-end test with Spark that belongs to every run."""
-LONG_FIRST: Final = (SPARK, "tests/klamm/", "tests/simulation/", "tests/clients/", "tests/scripts/")
-"""Folders that take minutes, the longest first: at the end of a run they would leave the other process without work."""
+LONG_FIRST: Final = (
+    SPARK,
+    STARTS_SPARK,
+    "tests/simulation/",
+    "tests/scripts/mutation/",
+    "tests/scripts/power_loss/",
+    "tests/clients/",
+    "tests/klamm/",
+    "tests/scripts/",
+)
+"""Folders that take long, the longest first: at the end of a run they would leave the other processes without work."""
 
 
 class ByModule(LoadScopeScheduling):
-    """Gives a process of pytest-xdist a whole module at a time, and as one module all that need Spark."""
+    """Gives a process of pytest-xdist a whole module at a time, and as one module all that share a Spark session."""
 
     def _split_scope(self, nodeid: str) -> str:
         return "spark" if nodeid.startswith(SPARK) else nodeid.partition("::")[0]
