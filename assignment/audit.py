@@ -6,7 +6,6 @@ Rules: rows of distinct live brokers, limits (KIP-578), placeholders (KIP-409). 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from klamm.assignment.cluster_view import BoolArray, ClusterView, Int64Array
 from klamm.assignment.wording import counted
+from klamm.quick_dataclasses import dataclass
 
 MAX_LISTED_VIOLATIONS: Final = 100
 """Violations listed one by one; a last one (`NOT_LISTED`) counts the rest."""

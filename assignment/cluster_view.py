@@ -4,13 +4,13 @@ A placement depends on the view, the request and the random numbers only. Broker
 given, which matters if racks are unknown (KIP-36). A view is checked when it is made, and never changes.
 """
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from klamm.assignment.wording import counted, first_few
+from klamm.quick_dataclasses import dataclass
 
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]

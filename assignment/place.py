@@ -7,7 +7,7 @@ that is, whenever any placement exists. Striped placement also uses fenced broke
 room. If there are fewer brokers than replicas in a row, placeholders fill the row (KIP-409).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
@@ -25,6 +25,7 @@ from klamm.assignment.limited.quotas import rack_numbers, widest_quotas
 from klamm.assignment.random_source import RandomSource, Rng, random_source
 from klamm.assignment.ranks import rank_within
 from klamm.assignment.wording import counted
+from klamm.quick_dataclasses import dataclass
 
 MAX_PLACEHOLDERS: Final = 16
 """The most placeholders in one row."""

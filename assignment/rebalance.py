@@ -6,7 +6,6 @@ not among the chosen ones, over its limit (KIP-578) or above its share, or if it
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -26,6 +25,7 @@ from klamm.assignment.limited.moves import Cells, move_singly, vacate_repeated_r
 from klamm.assignment.limited.quotas import rack_numbers, widest_quotas
 from klamm.assignment.random_source import RandomSource, Rng, random_source
 from klamm.assignment.wording import counted, first_few
+from klamm.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ The event loop calls everything but `sync`, which may run in a thread.
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -24,6 +24,7 @@ from klamm.controller.metadata.partition import LogKey
 from klamm.protocol.internal_topics import INTERNAL_TOPICS
 from klamm.protocol.record_batch import CorruptBatch, check_batch, is_sound_batch
 from klamm.protocol.uuid import Uuid
+from klamm.quick_dataclasses import dataclass
 
 METADATA: Final = "partition.metadata"
 _DELETED: Final = "-delete"

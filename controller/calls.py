@@ -1,7 +1,7 @@
 """The interface of the core: calls, their answers, and snapshots that are not written yet."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from klamm.controller.client import Client
@@ -15,6 +15,7 @@ from klamm.controller.topic_policy import Verdicts
 from klamm.protocol.api import Api, Listener
 from klamm.protocol.fields import Message
 from klamm.protocol.served import ApiTable
+from klamm.quick_dataclasses import dataclass
 
 Encoded: TypeAlias = bytes | bytearray
 """A response with its header, as it is sent, without the size prefix."""

@@ -1,9 +1,8 @@
 """The client at the other end of a connection."""
 
-from dataclasses import dataclass
-
 from klamm.controller.authorizer import ANONYMOUS
 from klamm.protocol.api import Listener
+from klamm.quick_dataclasses import dataclass
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ Time, random numbers and new ids come from here, before a record is made, so tha
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from klamm.controller.topic_policy import RequestedTopic, Verdicts
 from klamm.protocol.errors import ApiError
 from klamm.protocol.served import ApiTable
 from klamm.protocol.uuid import ZERO_UUID, Uuid
+from klamm.quick_dataclasses import dataclass
 
 # A request's records are one batch. With the ids of replicas, ISR and directories, this many take about 250 MB.
 MAX_PLACED_REPLICAS_PER_REQUEST = 10_000_000

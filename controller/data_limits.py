@@ -3,8 +3,9 @@
 This module imports the standard library only, because the command line is read before slow imports.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+from klamm.quick_dataclasses import dataclass
 
 MIB: Final = 1024 * 1024
 

@@ -6,10 +6,10 @@ nor replayed. Effects on what brokers hold are in `klamm.broker.handlers`.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 
 from klamm.controller.metadata.image import MetadataImage
 from klamm.protocol.uuid import Uuid
+from klamm.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,13 @@ effects (Kafka: ControllerResult).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from klamm.controller.delayed_answer import DelayedAnswer
 from klamm.controller.log_records import Records
 from klamm.protocol.fields import Message
+from klamm.quick_dataclasses import dataclass
 
 
 class NoReply(Exception):

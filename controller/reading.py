@@ -6,7 +6,8 @@ has read it (`klamm.server.pending_answer`).
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+
+from klamm.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

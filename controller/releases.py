@@ -5,7 +5,7 @@ a release for all clients, for the clients of a listener or for some client ids,
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from functools import cache
 from types import MappingProxyType
@@ -21,6 +21,7 @@ from klamm.controller.feature_names import (
     TRANSACTION_VERSION,
 )
 from klamm.protocol.release_apis import RELEASE_APIS
+from klamm.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from klamm.protocol.api import Listener

@@ -7,7 +7,7 @@ releases (`klamm.controller.releases`), for all clients or for some.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import translate
 from typing import Any, Final, Protocol, get_args
 
@@ -16,6 +16,7 @@ from klamm.controller.releases import CURRENT, NO_EMULATION, Emulation, Release
 from klamm.controller.settings import Settings
 from klamm.protocol.api import Api, Listener
 from klamm.protocol.served import ApiTable, ServedApi, declared
+from klamm.quick_dataclasses import dataclass
 
 KIP_578_API_KEYS: Final = frozenset({19, 37, 45})
 """CreateTopics, CreatePartitions and AlterPartitionReassignments: KIP-578 gives each one more version. Kafka never

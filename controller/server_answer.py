@@ -6,13 +6,13 @@ request returns one of these objects as its response. The server (`klamm.server.
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Final
 
 from klamm.controller.delayed_answer import Key
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata_log_reader import MetadataLogReader
 from klamm.protocol.fields import Message
+from klamm.quick_dataclasses import dataclass
 
 _NEVER: Final = 2**63 - 1
 

@@ -3,9 +3,8 @@
 After a start every broker that is unfenced in the log gets one session timeout to send a heartbeat.
 """
 
-from dataclasses import dataclass
-
 from klamm.controller.metadata.image import MetadataImage
+from klamm.quick_dataclasses import dataclass
 
 
 @dataclass(slots=True)

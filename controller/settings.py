@@ -6,7 +6,7 @@ config are constants (`klamm.server.limits`).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, cast
@@ -33,6 +33,7 @@ from klamm.controller.releases import CURRENT, NO_EMULATION, Emulation
 from klamm.controller.topic_policy import TOPIC_POLICY_CONFIG
 from klamm.protocol.errors import ApiError
 from klamm.protocol.printable import printable
+from klamm.quick_dataclasses import dataclass
 
 Profile = Literal["kip", "kafka"]
 PROFILES: Final[tuple[Profile, ...]] = ("kip", "kafka")

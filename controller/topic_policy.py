@@ -7,10 +7,10 @@ again when the policy has been asked. `klamm.server` and `klamm.cluster.topic_po
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from klamm.protocol.errors import ApiError
+from klamm.quick_dataclasses import dataclass
 
 TOPIC_POLICY_CONFIG: Final = "create.topic.policy.class.name"
 

@@ -1,9 +1,9 @@
 """Descriptions of APIs and record types: their keys, their versions and their message classes."""
 
-from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 from klamm.protocol.fields import Message
+from klamm.quick_dataclasses import dataclass
 
 Listener = Literal["broker", "controller"]
 RequestT = TypeVar("RequestT", bound=Message, covariant=True)

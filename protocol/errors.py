@@ -4,9 +4,8 @@ Malformed bytes raise `ProtocolError`, and no other exception. For a refused top
 returned. The codes are Kafka's, in `klamm.protocol.error_codes`, which is generated from spec/errors.tsv.
 """
 
-from dataclasses import dataclass
-
 from klamm.protocol.error_codes import ErrorCode
+from klamm.quick_dataclasses import dataclass
 
 
 class ProtocolError(Exception):

@@ -7,11 +7,11 @@ bytes: `klamm.protocol.codec` turns a declaration and a version into a construct
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, ParamSpec, TypeVar, cast, dataclass_transform
 
 from klamm.protocol.uuid import Uuid
+from klamm.quick_dataclasses import dataclass
 
 Primitive = Literal[
     "bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "string", "bytes", "uuid", "records"

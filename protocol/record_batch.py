@@ -7,7 +7,6 @@ a control record's key is a version (0) and a type. Checksums are CRC-32C over e
 import mmap
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import google_crc32c
@@ -27,6 +26,7 @@ from klamm.protocol.record_versions import (
     record_type_of,
     written_version,
 )
+from klamm.quick_dataclasses import dataclass
 
 MAX_BATCH_BYTES = 1 << 30
 FRAME_VERSION = 1

@@ -5,10 +5,10 @@ The server chooses the value for each client. A value never changes.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from klamm.protocol.api import Api
+from klamm.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ This module opens no socket and resolves no name. Kafka writes an IPv6 host in b
 
 import re
 import socket
-from dataclasses import dataclass
+
+from klamm.quick_dataclasses import dataclass
 
 MAX_PORT = 65_535
 EVERYWHERE = "0.0.0.0"

@@ -1,8 +1,9 @@
 """Requests and answers as JSON, for the journal: kept as text, because most are never read."""
 
 import json
-from dataclasses import dataclass
 from typing import Any, Final
+
+from klamm.quick_dataclasses import dataclass
 
 NO_BODIES: Final = {"request": None, "response": None}
 """The members of a line about a request that was not decoded."""

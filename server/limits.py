@@ -3,7 +3,7 @@
 Limits that Kafka has a config for are read from the settings. The others are Klamm's own and say their reason.
 """
 
-from dataclasses import dataclass
+from klamm.quick_dataclasses import dataclass
 
 KIB = 1024
 MIB = 1024 * KIB

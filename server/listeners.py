@@ -4,12 +4,13 @@ A broker can have several, as in Kafka's `listeners`. This module opens no socke
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import IntEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
+from klamm.quick_dataclasses import dataclass
 from klamm.server.addresses import MAX_PORT, Address
 from klamm.server.listener import PortTaken
 

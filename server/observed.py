@@ -1,11 +1,11 @@
 """What the page and the metrics read and follow of a running server. Nothing here changes the cluster."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata_log import MetadataLog
 from klamm.controller.settings import Settings
+from klamm.quick_dataclasses import dataclass
 from klamm.server.durations import Durations
 from klamm.server.flusher import Flusher
 from klamm.server.parts import ServerParts

@@ -1,13 +1,13 @@
 """What a server is made of, as its caller gives it (`klamm.cluster.assembly`)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.kept_partitions import KeptPartitions
 from klamm.controller.core import Controller
 from klamm.controller.metadata_log import MetadataLog
+from klamm.quick_dataclasses import dataclass
 from klamm.server.clock import ManualClock
 from klamm.server.event_log import EventLog
 from klamm.server.faults.rule import FaultRule

@@ -10,7 +10,7 @@ takes and releases that lock.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -25,6 +25,7 @@ from klamm.controller.server_answer import ServerAnswer
 from klamm.controller.topic_policy import Unjudged
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.headers import RequestHeader
+from klamm.quick_dataclasses import dataclass
 from klamm.server.faults.struck import Struck
 from klamm.server.policy_asker import PolicyAsker
 from klamm.server.purgatory import Purgatory

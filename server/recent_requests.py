@@ -4,10 +4,10 @@ log, whether or not there is a file.
 
 from collections import deque
 from collections.abc import Sized
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Generic, Protocol, TypeVar
 
+from klamm.quick_dataclasses import dataclass
 from klamm.server.bodies import Bodies
 from klamm.server.limits import MIB
 

@@ -1,10 +1,10 @@
 """What the request path returns for a frame: a reply, or an object that will have it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from klamm.controller.calls import Encoded
+from klamm.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ measured). An entry is an element of an array, at any depth (`klamm.protocol.cod
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from klamm.broker.dispatch import BROKER_APIS
@@ -19,6 +18,7 @@ from klamm.protocol.messages.shares import share_group_describe
 from klamm.protocol.messages.streams import streams_group_describe, streams_group_heartbeat
 from klamm.protocol.messages.topics import create_topics, metadata
 from klamm.protocol.messages.transactions import describe_transactions, init_producer_id, write_txn_markers
+from klamm.quick_dataclasses import dataclass
 from klamm.server.limits import KIB, MIB
 
 

@@ -38,11 +38,11 @@ import fcntl
 import json
 import os
 from collections import deque
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from klamm.quick_dataclasses import dataclass
 from klamm.server.bodies import NO_BODIES, Bodies
 from klamm.server.event_log import EventLog
 from klamm.server.limits import KIB, MIB

@@ -5,13 +5,13 @@ are fast. Columns are searched as arrays; only rows with errors become messages.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, TypedDict
 
 from klamm.protocol.columns import Columns, ColumnsSlice, Parts, is_column
 from klamm.protocol.fields import Array, Message, wire_fields
 from klamm.protocol.uuid import ZERO_UUID, Uuid
+from klamm.quick_dataclasses import dataclass
 from klamm.server.limits import KIB
 
 MAX_ERRORS_PER_RESPONSE = 1_000

@@ -1,11 +1,12 @@
 """What an operation of a coordinator leaves behind: records to write, and responses for when they are replicated."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, Protocol
 
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
+from klamm.quick_dataclasses import dataclass
 
 
 class Waiter(Protocol):

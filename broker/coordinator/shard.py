@@ -8,7 +8,6 @@ COORDINATOR_NOT_AVAILABLE, as in Kafka.
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from klamm.broker.coordinator.batches import EndOfTransaction, RawRecord, decode_records, encode_batch
@@ -23,6 +22,7 @@ from klamm.controller.metadata.partition import LogKey
 from klamm.protocol.coordinator_records import decode_key, decode_value, encode_key, encode_value
 from klamm.protocol.errors import ApiError, ErrorCode, ProtocolError
 from klamm.protocol.internal_topics import SHARE_GROUP_STATE
+from klamm.quick_dataclasses import dataclass
 
 _NUMBER_BYTES: Final = 2
 """A key begins with the number of its kind."""

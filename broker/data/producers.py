@@ -8,11 +8,12 @@ Producers that do not write for `producer.id.expiration.ms` are forgotten.
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
 from klamm.broker.data.record_batches import LAST_SEQUENCE, ProducedBatch
 from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.quick_dataclasses import dataclass
 
 EXPIRATION_CHECK_INTERVAL_MS: Final = 600_000
 """As long as Kafka's internal config `producer.id.expiration.check.interval.ms` by default."""

@@ -8,13 +8,14 @@ ProduceRequest.validateRecords (`find_batch`), UnifiedLog.analyzeAndValidateReco
 """
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import google_crc32c
 
 from klamm.broker.data.codecs import ZSTD
 from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.quick_dataclasses import dataclass
 
 HEADER_BYTES: Final = 61
 NO_TIMESTAMP: Final = -1

@@ -11,7 +11,6 @@ advance while the ISR is smaller than min.insync.replicas (KIP-966), because suc
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from klamm.broker.data.control_batches import read_marker
@@ -20,6 +19,7 @@ from klamm.broker.data.producers import ProducerStates
 from klamm.broker.data.record_batches import ProducedBatch
 from klamm.broker.data.transactions import PartitionTransactions
 from klamm.controller.metadata.partition import Partition
+from klamm.quick_dataclasses import dataclass
 
 
 @dataclass(slots=True)

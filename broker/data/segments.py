@@ -6,9 +6,9 @@ segment begins as in Kafka's LogSegment.shouldRoll.
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from klamm.broker.data.record_batches import NO_TIMESTAMP
+from klamm.quick_dataclasses import dataclass
 
 
 @dataclass(slots=True)

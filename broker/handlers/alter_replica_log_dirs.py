@@ -6,7 +6,7 @@ Apache Kafka 4.3.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.log_dirs.directories import LogDir, LogDirs
@@ -26,6 +26,7 @@ from klamm.protocol.messages.brokers.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 from klamm.protocol.uuid import Uuid
+from klamm.quick_dataclasses import dataclass
 
 MAX_DIRECTORY_NAME = 255
 """The longest name of a file."""

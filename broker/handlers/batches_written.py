@@ -1,7 +1,6 @@
 """The batches of a Produce request that passed the checks: they are written when the request is settled."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.coordinator.shard import Shard
@@ -21,6 +20,7 @@ from klamm.protocol.messages.data.produce import (
     ProduceRequest,
     ProduceResponse,
 )
+from klamm.quick_dataclasses import dataclass
 
 ACKS_OF_ALL, ACKS_OF_NONE = -1, 0
 NO_OFFSET = -1

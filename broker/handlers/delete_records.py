@@ -4,8 +4,6 @@ All replicas share one log, so the records are deleted everywhere at once, and t
 offset.
 """
 
-from dataclasses import dataclass
-
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.handlers.hosted import (
@@ -31,6 +29,7 @@ from klamm.protocol.messages.data.delete_records import (
     DeleteRecordsTopicResult,
 )
 from klamm.protocol.uuid import Uuid
+from klamm.quick_dataclasses import dataclass
 
 ALL_COMMITTED = -1
 """In place of an offset: delete every committed record."""

@@ -7,7 +7,6 @@ refused as those of unknown replicas.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from klamm.broker.brokers import SimulatedBrokers
@@ -34,6 +33,7 @@ from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.data import fetch
 from klamm.protocol.messages.data.fetch import FetchRequest, FetchResponse
 from klamm.protocol.uuid import ZERO_UUID
+from klamm.quick_dataclasses import dataclass
 
 FIRST_VERSION_BY_ID = 13
 WITHOUT_SESSION = WithoutSession()

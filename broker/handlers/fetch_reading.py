@@ -5,7 +5,6 @@ Records below the high watermark are read, with the isolation level read_committ
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from klamm.broker.data.data_plane import DataPlane
@@ -38,6 +37,7 @@ from klamm.protocol.messages.data.fetch import (
     PartitionData,
 )
 from klamm.protocol.uuid import ZERO_UUID
+from klamm.quick_dataclasses import dataclass
 
 LAST_VERSION_WITH_HARD_LIMIT = 2
 """Up to this version, no answer has more bytes than were asked for."""

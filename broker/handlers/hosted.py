@@ -4,7 +4,7 @@ A partition that never held a record has no `ReplicatedLog`: its replicas are th
 """
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TypeAlias, TypeVar
 
 from klamm.broker.data.data_plane import DataPlane
@@ -16,6 +16,7 @@ from klamm.controller.metadata.image import MetadataImage, Topic
 from klamm.controller.metadata.partition import Partition
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.uuid import Uuid
+from klamm.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ as a Kafka controller gives them to real brokers. An idempotent producer that as
 gets another id, as in Kafka.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.handlers.transactions.submission import submit_one
@@ -23,6 +23,7 @@ from klamm.protocol.errors import ErrorCode
 from klamm.protocol.internal_topics import TRANSACTION_STATE
 from klamm.protocol.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from klamm.protocol.records.brokers import ProducerIdsRecord
+from klamm.quick_dataclasses import dataclass
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 4
 NO_PRODUCER_ID = -1

@@ -8,7 +8,7 @@ a partition waits until the transaction's coordinator has confirmed or added the
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.data.data_plane import DataPlane
@@ -55,6 +55,7 @@ from klamm.protocol.messages.data.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from klamm.quick_dataclasses import dataclass
 
 VALID_ACKS = (ACKS_OF_ALL, ACKS_OF_NONE, 1)
 FIRST_VERSION_WITH_LEADERS = 10

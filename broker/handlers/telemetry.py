@@ -5,7 +5,6 @@ kept, as by a receiver plugin of Kafka; without it, pushes are not read. Neither
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from klamm.broker.brokers import SimulatedBrokers
@@ -23,6 +22,7 @@ from klamm.protocol.messages.cluster.get_telemetry_subscriptions import (
 )
 from klamm.protocol.messages.cluster.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from klamm.protocol.uuid import ZERO_UUID, Uuid
+from klamm.quick_dataclasses import dataclass
 
 UNCOMPRESSED: Final = 0
 ACCEPTED_COMPRESSION: Final = (4, 3, 1, 2)

@@ -6,11 +6,11 @@ broker's replicas. As in Kafka, a directory that failed is used again only after
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from klamm.controller.config_definitions.table import broker_definitions
 from klamm.controller.settings import Settings
 from klamm.protocol.uuid import Uuid
+from klamm.quick_dataclasses import dataclass
 
 
 @dataclass(slots=True)

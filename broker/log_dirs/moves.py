@@ -5,7 +5,6 @@ function of time, as for followers (`klamm.broker.data.replicated_log`). Soft st
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final
 
@@ -13,6 +12,7 @@ from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.controller.metadata.partition import LogKey
 from klamm.protocol.uuid import Uuid
+from klamm.quick_dataclasses import dataclass
 
 MAX_MOVES: Final = 10_000
 """The most moves that are in progress in the cluster."""

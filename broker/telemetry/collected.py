@@ -2,11 +2,12 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from klamm.broker.telemetry.otlp import Point
 from klamm.protocol.uuid import Uuid
+from klamm.quick_dataclasses import dataclass
 
 MAX_CLIENTS: Final = 1000
 MAX_POINTS: Final = 1000

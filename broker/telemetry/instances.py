@@ -1,12 +1,13 @@
 """The client instances that one broker knows: what each was asked to push, and when it asked and pushed last."""
 
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from klamm.broker.telemetry.subscriptions import DEFAULT_INTERVAL_MS, Subscribed
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.uuid import Uuid
+from klamm.quick_dataclasses import dataclass
 
 MAX_INSTANCES: Final = 16_384
 """As in Kafka. Beyond it the instance that was not used for the longest time is forgotten."""

@@ -6,8 +6,9 @@ newer versions can be read, and nothing is nested deeper than the messages below
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from klamm.quick_dataclasses import dataclass
 
 MAX_TEXT_CHARACTERS: Final = 256
 """Names, units and attributes are cut to this length."""

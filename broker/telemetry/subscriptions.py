@@ -6,7 +6,6 @@ server. What it does not compile matches no client.
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from klamm.controller.config_definitions.table import client_metrics_definitions
@@ -15,6 +14,7 @@ from klamm.controller.configs import ResourceType
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.image import MetadataImage
 from klamm.protocol.uuid import Uuid
+from klamm.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:  # most clusters have no subscription with a pattern
     from klamm.broker.groups.regex import Program

@@ -5,7 +5,6 @@ appended to the partitions here. A partition without a live leader gets its mark
 change of leader has removed is written again. Partitions that do not exist any more need none.
 """
 
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from klamm.broker.coordinator.coordinators import Coordinators
@@ -17,6 +16,7 @@ from klamm.broker.transactions.transactions import Transactions
 from klamm.controller.metadata.image import MetadataImage, Topic
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.internal_topics import CONSUMER_OFFSETS
+from klamm.quick_dataclasses import dataclass
 
 NO_LEADER: Final = -1
 

@@ -1,8 +1,7 @@
 """The broker configs of transactions, as one value. All of them are read when a shard begins."""
 
-from dataclasses import dataclass
-
 from klamm.controller.settings import Settings
+from klamm.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

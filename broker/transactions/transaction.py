@@ -4,7 +4,7 @@ Source: Kafka's TransactionMetadata and TransactionState; KIP-98, KIP-360, KIP-8
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
@@ -14,6 +14,7 @@ from klamm.protocol.records.coordinator.transaction_log import (
     TransactionLogKey,
     TransactionLogValue,
 )
+from klamm.quick_dataclasses import dataclass
 
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1

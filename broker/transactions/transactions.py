@@ -6,7 +6,7 @@ Kafka's TransactionCoordinator.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
 from klamm.broker.coordinator.outbox import Outbox, Waiter, Written
@@ -25,6 +25,7 @@ from klamm.broker.transactions.transaction import (
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
 from klamm.protocol.records.coordinator.transaction_log import TransactionLogKey, TransactionLogValue
+from klamm.quick_dataclasses import dataclass
 
 TIMEOUTS: Final = "timeouts"
 EXPIRY: Final = "expiry"

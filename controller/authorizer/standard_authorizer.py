@@ -6,10 +6,10 @@ read before the first request is served.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from klamm.controller.authorizer.acl_index import AclIndex, Rights
 from klamm.controller.authorizer.acls import RESOURCE_OPERATIONS, AclOperation, AclResourceType
+from klamm.quick_dataclasses import dataclass
 
 
 class Access:

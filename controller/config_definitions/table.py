@@ -8,11 +8,12 @@ about a millisecond. `klamm.controller.config_definitions.values` validates valu
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from klamm.quick_dataclasses import dataclass
 
 _OWN: Final = "own_configs.tsv"
 _TABLES: Final = ("configs.tsv", "group_and_client_configs.tsv", _OWN, "throttle_configs.tsv")

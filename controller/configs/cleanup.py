@@ -1,6 +1,5 @@
 """The configs that decide which records of a topic go: retention, segments and compaction."""
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -8,6 +7,7 @@ from klamm.controller.config_definitions.values import ConfigValue
 from klamm.controller.configs.effective import BrokerConfigs, DynamicConfigs, ResourceType, broker_configs
 from klamm.controller.configs.in_force import broker_value, value_of_topic
 from klamm.controller.settings import Settings
+from klamm.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ synonyms and source DEFAULT_CONFIG, and an unknown broker config counts as sensi
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, lru_cache
 from typing import Final, NamedTuple, TypeAlias
@@ -26,6 +25,7 @@ from klamm.controller.config_definitions.table import (
 )
 from klamm.controller.config_definitions.values import shown_text, typed_value
 from klamm.controller.settings import Settings
+from klamm.quick_dataclasses import dataclass
 
 DynamicConfigs: TypeAlias = Mapping[tuple[int, str], Mapping[str, str]]
 """The configs in the log, by resource type and name. A broker's name is its id; that of the cluster-wide default is

@@ -5,7 +5,6 @@ Configs that requests cannot change come from the settings alone.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from klamm.controller.config_definitions.table import broker_definitions, topic_definitions
@@ -21,6 +20,7 @@ from klamm.controller.configs.effective import (
 )
 from klamm.controller.settings import Settings
 from klamm.protocol.errors import ApiError
+from klamm.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from klamm.controller.log.errors import LogError, os_errors_as_log_errors
 from klamm.controller.metadata_log import CONTROLLER_ID
 from klamm.protocol.uuid import ZERO_UUID, Uuid
+from klamm.quick_dataclasses import dataclass
 
 LOG_FOLDER: Final = "__cluster_metadata-0"
 META_PROPERTIES: Final = "meta.properties"

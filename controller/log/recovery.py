@@ -18,7 +18,6 @@ before it or the whole log is used, with a warning, if it reaches as far; then n
 import mmap
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +38,7 @@ from klamm.protocol.record_batch import (
     decode_batch_header,
     find_sound_batch,
 )
+from klamm.quick_dataclasses import dataclass
 
 _UNKNOWN_EPOCH: Final = -1
 

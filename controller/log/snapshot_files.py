@@ -8,7 +8,6 @@ stands for (KIP-630). It is written under another name, and has its own when it 
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -28,6 +27,7 @@ from klamm.protocol.record_batch import (
     encode_control_batch,
 )
 from klamm.protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
+from klamm.quick_dataclasses import dataclass
 
 SUFFIX: Final = ".checkpoint"
 PART_SUFFIX: Final = SUFFIX + ".part"

@@ -4,7 +4,6 @@ The order of `by_id` is that of creation.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from klamm.controller.authorizer import WILDCARD, Acl, AclIndex
@@ -14,6 +13,7 @@ from klamm.controller.metadata.partition_table import PartitionTable
 from klamm.protocol.fields import Message
 from klamm.protocol.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from klamm.protocol.uuid import Uuid
+from klamm.quick_dataclasses import dataclass
 
 
 class AclTable:

@@ -1,8 +1,7 @@
 """The registration of one broker in the log. Sessions and heartbeats are soft state (`klamm.controller.sessions`)."""
 
-from dataclasses import dataclass
-
 from klamm.protocol.uuid import ZERO_UUID, Uuid
+from klamm.quick_dataclasses import dataclass
 
 # Reserved directory ids (KIP-858): a replica whose directory is not known has one of these.
 MIGRATING_DIRECTORY = ZERO_UUID

@@ -1,7 +1,7 @@
 """The registrations of brokers, by broker id."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from klamm.controller.metadata.broker import BrokerState, EndPoint
@@ -16,6 +16,7 @@ from klamm.protocol.records.brokers import (
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
+from klamm.quick_dataclasses import dataclass
 
 
 class Brokers(dict[int, BrokerState]):

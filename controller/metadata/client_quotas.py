@@ -1,7 +1,6 @@
 """Client quotas: the limits of users, client ids, addresses and combinations of them."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from klamm.controller.metadata.delta import Delta
@@ -10,6 +9,7 @@ from klamm.controller.metadata.partition_table import PartitionTable
 from klamm.controller.metadata.quota_entity import QuotaEntity, quota_entity
 from klamm.protocol.fields import Message
 from klamm.protocol.records.configs import ClientQuotaRecord, EntityData
+from klamm.quick_dataclasses import dataclass
 
 Quotas: TypeAlias = Mapping[str, float]
 """The values of one entity by quota key, such as `producer_byte_rate` (bytes per second)."""

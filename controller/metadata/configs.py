@@ -1,7 +1,6 @@
 """Dynamic configs, by resource."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from klamm.controller.metadata.delta import Delta
@@ -9,6 +8,7 @@ from klamm.controller.metadata.kind import Replay, SnapshotRecord
 from klamm.controller.metadata.partition_table import PartitionTable
 from klamm.protocol.fields import Message
 from klamm.protocol.records.configs import ConfigRecord
+from klamm.quick_dataclasses import dataclass
 
 # Resource types of ConfigRecord and of the config APIs.
 TOPIC_RESOURCE: Final = 2

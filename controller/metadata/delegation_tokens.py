@@ -3,7 +3,6 @@ from the id of the token and `delegation.token.secret.key`.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from klamm.controller.metadata.delta import Delta
@@ -11,6 +10,7 @@ from klamm.controller.metadata.kind import Replay, SnapshotRecord
 from klamm.controller.metadata.partition_table import PartitionTable
 from klamm.protocol.fields import Message
 from klamm.protocol.records.security import DelegationTokenRecord, RemoveDelegationTokenRecord
+from klamm.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

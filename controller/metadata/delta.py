@@ -6,7 +6,7 @@ MetadataDelta).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from klamm.controller.metadata.columns import Ints
 from klamm.controller.metadata.quota_entity import QuotaEntity
 from klamm.controller.metadata.topic import Topic
 from klamm.protocol.uuid import Uuid
+from klamm.quick_dataclasses import dataclass
 
 IntColumn = NDArray[np.integer[Any]]
 

@@ -1,7 +1,6 @@
 """Finalized features: metadata.version and the others, by name."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from klamm.controller.feature_names import METADATA_VERSION
@@ -10,6 +9,7 @@ from klamm.controller.metadata.kind import Replay, SnapshotRecord
 from klamm.controller.metadata.partition_table import PartitionTable
 from klamm.protocol.fields import Message
 from klamm.protocol.records.cluster import FeatureLevelRecord
+from klamm.quick_dataclasses import dataclass
 
 
 class Features(dict[str, int]):

@@ -5,12 +5,13 @@ write a PartitionChangeRecord whose replay merges it back (Kafka: PartitionRegis
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from klamm.controller.metadata.broker import MIGRATING_DIRECTORY
 from klamm.protocol.records.partitions import PartitionChangeRecord
 from klamm.protocol.uuid import Uuid
+from klamm.quick_dataclasses import dataclass
 
 LogKey: TypeAlias = tuple[Uuid, int]
 """A topic's id and the index of its partition: what a partition log is found by."""

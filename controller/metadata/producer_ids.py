@@ -1,7 +1,6 @@
 """The producer ids that the controller has allocated to brokers in blocks."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from klamm.controller.metadata.delta import Delta
@@ -9,6 +8,7 @@ from klamm.controller.metadata.kind import Replay, ReplayError, SnapshotRecord
 from klamm.controller.metadata.partition_table import PartitionTable
 from klamm.protocol.fields import Message
 from klamm.protocol.records.brokers import ProducerIdsRecord
+from klamm.quick_dataclasses import dataclass
 
 NO_BROKER = -1
 """The broker id and the broker epoch in the snapshot record, where they have no meaning."""

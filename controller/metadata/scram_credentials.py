@@ -1,7 +1,7 @@
 """SCRAM credentials: for each user and mechanism the keys from which no password can be computed."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from klamm.controller.metadata.delta import Delta
@@ -9,6 +9,7 @@ from klamm.controller.metadata.kind import Replay, SnapshotRecord
 from klamm.controller.metadata.partition_table import PartitionTable
 from klamm.protocol.fields import Message
 from klamm.protocol.records.security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
+from klamm.quick_dataclasses import dataclass
 
 SCRAM_SHA_256: Final = 1
 SCRAM_SHA_512: Final = 2

@@ -1,10 +1,10 @@
 """One topic: its name, its id and its row in the image."""
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from klamm.protocol.uuid import Uuid
+from klamm.quick_dataclasses import dataclass
 
 MAX_TOPIC_NAME_CHARACTERS: Final = 249
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")

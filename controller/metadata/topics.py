@@ -2,7 +2,6 @@
 `saved_partitions` writes partitions for snapshots."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from klamm.controller.metadata.delta import Delta
@@ -21,6 +20,7 @@ from klamm.protocol.columns import Columns
 from klamm.protocol.fields import Message
 from klamm.protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
 from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
+from klamm.quick_dataclasses import dataclass
 
 
 class Topics(TopicTable):

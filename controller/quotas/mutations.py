@@ -5,7 +5,6 @@ is paid; requests of older versions are done and increase the debt. Either is th
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from klamm.controller.metadata.client_quotas import Quotas
@@ -16,6 +15,7 @@ from klamm.controller.quotas.rates import TokenBucket, Windows, capacity, debt_m
 from klamm.controller.quotas.usage import Usage
 from klamm.controller.requester import Requester
 from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.quick_dataclasses import dataclass
 
 EXCEEDED: Final = ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 

@@ -4,8 +4,10 @@ A rate is a sum over the last windows divided by their length, so a client may u
 and is then throttled (Kafka: Rate, SampledStat). A bucket is refilled at the rate of the quota (KIP-599: TokenBucket).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
+
+from klamm.quick_dataclasses import dataclass
 
 MAX_THROTTLE_MS: Final = (1 << 31) - 1
 """The longest throttle time that a response can contain."""

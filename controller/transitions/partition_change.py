@@ -7,13 +7,14 @@ also completes a reassignment that has nothing more to wait for. It is the refer
 """
 
 from collections.abc import Collection, Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from klamm.controller.metadata.partition import NO_LEADER, RECOVERING, Partition
 from klamm.controller.transitions.reassignment import Assignment, assignment_of, completed
 from klamm.protocol.records.partitions import PartitionChangeRecord
 from klamm.protocol.uuid import Uuid
+from klamm.quick_dataclasses import dataclass
 
 NO_DIRECTORIES: Mapping[int, Uuid] = {}
 

@@ -8,7 +8,7 @@ text is one clause for people.
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict
@@ -24,6 +24,7 @@ from klamm.controller.data_limits import (
     MIN_DATA_MEMORY_BYTES,
 )
 from klamm.controller.releases import decode_releases
+from klamm.quick_dataclasses import dataclass
 from klamm.server.addresses import Address, NamedAddress, decode_advertised, decode_listen, decode_listener
 
 MAX_BROKERS = 1_000

@@ -4,7 +4,7 @@ The plan combines the options of `klamm.cluster.options` with the broker configs
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -16,6 +16,7 @@ from klamm.cluster.topic_policy import TopicPolicy, named_topic_policy
 from klamm.controller.data_limits import DEFAULT_DATA_LIMITS, MAX_REPLICATION_RATE, DataLimits
 from klamm.controller.metadata_log import CONTROLLER_ID
 from klamm.controller.settings import IDENTITY_CONFIGS, MAX_SHOWN_NAMES, Settings, SettingsError, load_settings
+from klamm.quick_dataclasses import dataclass
 from klamm.server.addresses import Address
 from klamm.server.faults.rule import FaultRule
 from klamm.server.listeners import ListenerPlan, default_plan

@@ -5,7 +5,6 @@
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -36,6 +35,7 @@ from klamm.controller.data_limits import (
     MAX_SNAPSHOT_RECORDS,
     MIN_DATA_MEMORY_BYTES,
 )
+from klamm.quick_dataclasses import dataclass
 from klamm.server.addresses import Address, decode_advertised, decode_listen, decode_listener
 
 DEFAULT_LISTEN = Address("127.0.0.1", 9092)

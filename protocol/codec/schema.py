@@ -1,13 +1,12 @@
 """Makes the construct of a declaration in one version, once, at its first use."""
 
-from dataclasses import dataclass
-
 from klamm.protocol.codec.arrays import ArrayOf, FixedArray
 from klamm.protocol.codec.message_arrays import MessageArray
 from klamm.protocol.codec.primitives import Blob, FixedType, Number, Text, UuidType
 from klamm.protocol.codec.structs import Member, MessageStruct, NullableStruct
 from klamm.protocol.codec.wire_type import Compiled, WireType
 from klamm.protocol.fields import Array, Message, Primitive, WireField, cached, wire_fields
+from klamm.quick_dataclasses import dataclass
 
 
 def schema(message_class: type[Message], version: int, flexible: bool, text_errors: str = "strict") -> MessageStruct:

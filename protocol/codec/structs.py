@@ -6,7 +6,6 @@ are read in any order, as Kafka does, and written in ascending order of their ta
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from klamm.protocol.codec.primitives import FixedType, HeadedType
@@ -16,6 +15,7 @@ from klamm.protocol.codec.varints import decode_tag_count, decode_uvarint
 from klamm.protocol.codec.wire_type import Source, WireType, join_path
 from klamm.protocol.errors import ProtocolError
 from klamm.protocol.fields import Message, WireField, wire_fields
+from klamm.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ a rule changes neither the answers of the controller nor the hits of other rules
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
+from klamm.quick_dataclasses import dataclass
 from klamm.server.faults.rule import Delay, FaultRule
 
 MAX_HITS: Final = 100

@@ -5,13 +5,13 @@ The members have the names of the JSON form (docs/faults.md), which `reading` de
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from klamm.controller.client import Client
 from klamm.protocol.api import Api
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
+from klamm.quick_dataclasses import dataclass
 from klamm.server.faults.paths import JsonPath, values_at
 from klamm.server.faults.subjects import Subject
 

@@ -7,13 +7,13 @@ delays add up. A rule of which nothing is left to do is not counted.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from klamm.broker.dispatch import APIS
 from klamm.controller.generators import new_generator
 from klamm.protocol.near_names import did_you_mean
 from klamm.protocol.uuid import Uuid
+from klamm.quick_dataclasses import dataclass
 from klamm.server.faults.by_name import RulesByName
 from klamm.server.faults.counting import Hit, RuleState
 from klamm.server.faults.rule import Asked, FaultRule

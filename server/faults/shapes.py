@@ -6,11 +6,11 @@ request belongs to an array of the response if their elements are named by the s
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from klamm.protocol.api import Api
 from klamm.protocol.fields import Array, Message, WireField, cached, wire_fields
+from klamm.quick_dataclasses import dataclass
 
 Kind = Literal["topic", "partition", "group", "transactional_id", "resource", "key", "member", "producer"]
 CODES: Final = ("error_code", "partition_error_code")

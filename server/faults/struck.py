@@ -1,12 +1,13 @@
 """What rules do to one request: the sum of their effects, and how its request and its answer are changed by them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
 from klamm.protocol.uuid import Uuid
+from klamm.quick_dataclasses import dataclass
 from klamm.server.faults.counting import RuleState
 from klamm.server.faults.paths import JsonPath, with_value
 from klamm.server.faults.refusals import Merge, replaced, without

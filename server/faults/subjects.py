@@ -4,11 +4,11 @@ A topic that is named by its id has its name here, too, if the cluster knows it.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from klamm.protocol.fields import Message
 from klamm.protocol.uuid import ZERO_UUID, Uuid
+from klamm.quick_dataclasses import dataclass
 from klamm.server.faults.shapes import Level, Path
 
 TOPIC_RESOURCE, GROUP_RESOURCE, TRANSACTIONAL_RESOURCE, GROUP_CONFIG_RESOURCE = 2, 3, 5, 32

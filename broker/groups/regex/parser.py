@@ -1,10 +1,11 @@
 """The syntax of RE2J's regular expressions: text to a tree, or `InvalidRegex` with RE2J's words."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NoReturn, TypeAlias
 
 from klamm.broker.groups.regex import classes
+from klamm.quick_dataclasses import dataclass
 
 LARGEST_REPEAT: Final = 1000
 DEEPEST_NESTING: Final = 100

@@ -5,7 +5,6 @@ step is visited once at most (Thompson's construction), whatever the expression 
 """
 
 from collections.abc import Sequence as Many
-from dataclasses import dataclass
 from typing import Final
 
 from klamm.broker.groups.regex import classes
@@ -19,6 +18,7 @@ from klamm.broker.groups.regex.parser import (
     Sequence,
     parse,
 )
+from klamm.quick_dataclasses import dataclass
 
 LARGEST_PROGRAM: Final = 5_000
 """Steps. RE2J has no limit: it would try to build what `(a{1000}){1000}` means."""

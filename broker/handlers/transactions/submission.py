@@ -1,7 +1,6 @@
 """How requests reach the transaction coordinators: as an effect, so that a refused request changes nothing."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from klamm.broker.brokers import SimulatedBrokers
@@ -14,6 +13,7 @@ from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
 from klamm.protocol.internal_topics import TRANSACTION_STATE
+from klamm.quick_dataclasses import dataclass
 
 Operation: TypeAlias = Callable[[Transactions, Waiter, int], Outbox]
 """What to do on a shard: its transactions, the waiter to answer, the time in ms."""

@@ -5,7 +5,7 @@ coordinators outside, and for operators who end a transaction that has lost its 
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.data.control_batches import EndMarker
@@ -26,6 +26,7 @@ from klamm.protocol.messages.transactions.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from klamm.quick_dataclasses import dataclass
 
 TIMEOUT_CONFIG = "request.timeout.ms"
 

@@ -4,7 +4,7 @@ A replica in a directory that is not online leaves the ISR, as if the directory 
 ReplicationControlManager.handleAssignReplicasToDirs.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from klamm.controller.authorizer import AclOperation
@@ -24,6 +24,7 @@ from klamm.protocol.messages.brokers.assign_replicas_to_dirs import (
 )
 from klamm.protocol.records.partitions import PartitionChangeRecord
 from klamm.protocol.uuid import Uuid
+from klamm.quick_dataclasses import dataclass
 
 MAX_ASSIGNMENTS: Final = 10_000
 """The most replicas in a request. Kafka's brokers send at most 2,250 in one."""

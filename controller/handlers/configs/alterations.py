@@ -7,7 +7,7 @@ accepts what only a broker would refuse: configs of any registered broker, even 
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NamedTuple, Protocol
 
 from klamm.controller.authorizer import AclOperation
@@ -31,6 +31,7 @@ from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.transitions.config_changes import clear_elr_records, plan_config_changes
 from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.quick_dataclasses import dataclass
 
 MAX_RECORDS_PER_REQUEST: Final = 10_000
 """The same limit as in Kafka, in both profiles. Each changed config is one record."""

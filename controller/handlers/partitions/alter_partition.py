@@ -6,7 +6,7 @@ are checked against the changes of earlier ones.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from klamm.controller.authorizer import AclOperation
 from klamm.controller.configs import min_insync_replicas, unclean_leader_election_enabled
@@ -27,6 +27,7 @@ from klamm.protocol.messages.partitions.alter_partition import (
     TopicData,
 )
 from klamm.protocol.records.partitions import PartitionChangeRecord
+from klamm.quick_dataclasses import dataclass
 
 UNCHECKED_EPOCH = -1
 """In place of the broker epoch of a replica: the epoch is not compared. Versions before 3 have no broker epochs."""

@@ -6,7 +6,7 @@ reassignment that has nothing to wait for completes at once.
 """
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -38,6 +38,7 @@ from klamm.protocol.messages.partitions.alter_partition_reassignments import (
     ReassignableTopicResponse,
 )
 from klamm.protocol.records.partitions import PartitionChangeRecord
+from klamm.quick_dataclasses import dataclass
 
 MESSAGE_OF_NO_TOPICS = ""
 """Recorded: if the request has no topics, the text is empty instead of null."""

@@ -5,7 +5,7 @@ every topic, in the order of creation, with those of its partitions that needed 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import numpy as np
@@ -31,6 +31,7 @@ from klamm.protocol.messages.partitions.elect_leaders import (
     ReplicaElectionResult,
 )
 from klamm.protocol.records.partitions import PartitionChangeRecord
+from klamm.quick_dataclasses import dataclass
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
