@@ -25,6 +25,7 @@ from klamm.protocol.messages.topics import create_topics, metadata
 
 ROOT = Path(__file__).parents[3]
 SECONDS = 30.0
+LONGEST_SECONDS = 4 * SECONDS
 FREE = ("--listen", "127.0.0.1:0")
 HEAVY = (
     *("typer", "rich", "pyspark", "asyncio", "hypercorn", "starlette", "h11", "http", "click", "pygments"),
@@ -132,9 +133,14 @@ def serving(
         )
     else:
         process = Forked("serve", *arguments, more=more)
+    # A test that waits for a line that never comes fails instead of waiting.
+    watch = threading.Timer(LONGEST_SECONDS, process.kill)
+    watch.daemon = True
+    watch.start()
     try:
         yield process
     finally:
+        watch.cancel()
         process.kill()
         process.communicate()
 
