@@ -4,7 +4,7 @@ Each change is decided as the controller or a broker would decide it, and return
 """
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final, Literal
 
 import trio
@@ -12,6 +12,7 @@ import trio
 from klamm.broker.log_dirs.directories import LogDir
 from klamm.broker.simulated_broker import SimulatedBroker
 from klamm.controller.core import Call
+from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import Topic
 from klamm.controller.metadata.partition import NO_LEADER, Partition
 from klamm.protocol.errors import ErrorCode
@@ -205,6 +206,36 @@ class Steering:
             )
         shard.run(image, lambda: outbox, now_ms)
         await self._settled()
+
+    async def rehash_coordinators(self, topic_names: Collection[str]) -> int:
+        """Move the leaders of these internal topics, and with them the coordinators of groups, transactional ids or
+        share groups: each to the next replica in sync. Returns how many moved. Raises SteeringRefused."""
+        async with self._turns.of_changes:
+            image = self._controller.image
+            there = [image.topics_by_name[name] for name in topic_names if name in image.topics_by_name]
+            if not there:
+                raise NotThere("there are no coordinators yet: their internal topics are created with the first use")
+            records: list[Record] = []
+            for topic in there:
+                for index in range(image.partition_count(topic)):
+                    leader = self._next_leader(image.partitions.read(topic.row, index))
+                    if leader is not None:
+                        change = PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, leader=leader)
+                        records.append(change)
+            if not records:
+                raise SteeringRefused("no coordinator has another replica in sync to move to")
+            self._controller.commit_steered(records)
+        await self._settled()
+        return len(records)
+
+    def _next_leader(self, partition: Partition) -> int | None:
+        """The replica in sync behind the leader, in the order of the replicas; None: there is no other."""
+        brokers, replicas = self._controller.image.brokers, partition.replicas
+        at = replicas.index(partition.leader) + 1 if partition.leader in replicas else 0
+        for replica in (*replicas[at:], *replicas[:at]):
+            if replica in partition.isr and replica != partition.leader and brokers[replica].live:
+                return replica
+        return None
 
     async def clean_logs(self) -> None:
         """Apply retention and compaction now, to all topics whose configs say so. Returns when that is done."""

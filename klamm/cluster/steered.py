@@ -6,7 +6,8 @@ from typing import Any, Final
 from klamm.broker.coordinator.shard import Shard
 from klamm.broker.groups.all_groups import AllGroups
 from klamm.console.shown import shown
-from klamm.protocol.internal_topics import CONSUMER_OFFSETS
+from klamm.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from klamm.protocol.near_names import did_you_mean
 from klamm.server.faults.reading import read_rule
 from klamm.server.faults.rules import NoSuchRule
 from klamm.server.server import Server
@@ -15,6 +16,10 @@ AWAY: Final = "disk-{}-is-away"
 """The id of the fault rule about a broker whose disk is away."""
 OF_THE_DISK: Final = ("Produce", "Fetch", "ListOffsets", "DeleteRecords", "OffsetForLeaderEpoch")
 """What a broker without its disk answers with KAFKA_STORAGE_ERROR."""
+COORDINATED: Final = {
+    "groups": CONSUMER_OFFSETS, "transactions": TRANSACTION_STATE, "share groups": SHARE_GROUP_STATE,
+}  # fmt: skip
+"""The internal topic of each kind of coordinator."""
 DEAD: Final = "Dead"
 
 
@@ -42,6 +47,14 @@ def described_log_dirs(server: Server, broker_id: int) -> list[dict[str, Any]]:
         }
         for one in server.brokers.find(broker_id).log_dirs.all
     ]
+
+
+def coordinated_topics(of: object) -> list[str]:
+    """The internal topics of a kind of coordinator; None: of all kinds. Raises ValueError with a clause."""
+    if of is not None and of not in COORDINATED:
+        kinds = ", ".join(COORDINATED)
+        raise ValueError(f"of {shown(of)}: one of {kinds} is expected{did_you_mean(str(of), COORDINATED)}")
+    return [topic for kind, topic in COORDINATED.items() if of in (None, kind)]
 
 
 async def set_disk(server: Server, broker_id: int, *, is_away: bool) -> None:

@@ -8,6 +8,7 @@ import trio
 from klamm.broker.simulated_broker import BrokerError
 from klamm.cluster.errors import ClusterError
 from klamm.cluster.steered import (
+    coordinated_topics,
     described_log_dirs,
     described_partition,
     set_disk,
@@ -98,6 +99,15 @@ class SteeringMethods:
     async def repair_log_dir(self, broker_id: int, log_dir: str) -> None:
         """Repair a log directory; the broker uses it from its next start on."""
         await _steered(self._up.steering.repair_log_dir(broker_id, log_dir))
+
+    async def rehash_coordinators(self, of: str | None = None) -> int:
+        """Move the coordinators of groups, transactional ids and share groups to other brokers; `of`: "groups",
+        "transactions" or "share groups" alone. Returns how many partitions of their internal topics moved."""
+        try:
+            topic_names = coordinated_topics(of)
+        except ValueError as error:
+            raise ClusterError(str(error)) from None
+        return await _steered(self._up.steering.rehash_coordinators(topic_names))
 
     async def clean_logs(self) -> None:
         """Apply retention and compaction now, to all topics whose configs say so."""

@@ -17,11 +17,11 @@ from klamm.protocol.near_names import did_you_mean
 
 VERBS: Final = (
     "add_broker", "add_fault", "advance", "clean_logs", "create_topic", "expire_session", "fence_broker", "grow_isr",
-    "isr", "kill_broker", "leader", "move_leader", "remove_broker", "remove_fault", "remove_faults",
-    "repair_log_dir", "return_disk", "set_replication_rate", "shrink_isr", "snapshot", "start_broker", "stop_broker",
-    "take_disk", "take_log_dir_offline",
-    "time_out_transaction", "unfence_broker", "wait_for_fault", "wait_for_group", "wait_for_isr",
-    "wait_for_reassignments", "wait_for_requests", "wait_for_topic",
+    "isr", "kill_broker", "leader", "move_leader", "rehash_coordinators", "remove_broker", "remove_fault",
+    "remove_faults", "repair_log_dir", "return_disk", "set_replication_rate", "shrink_isr", "snapshot",
+    "start_broker", "stop_broker", "take_disk", "take_log_dir_offline", "time_out_transaction", "unfence_broker",
+    "wait_for_fault", "wait_for_group", "wait_for_isr", "wait_for_reassignments", "wait_for_requests",
+    "wait_for_topic",
 )  # fmt: skip
 """The methods of `ControlClient` that a step can name."""
 PAUSE, REPEAT, EACH_BROKER = "pause", "repeat", "each_broker"

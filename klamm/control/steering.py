@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from klamm.cluster.options import MAX_BROKER_ID, checked_number
-from klamm.cluster.steered import described_log_dirs, described_partition, set_disk
+from klamm.cluster.steered import COORDINATED, coordinated_topics, described_log_dirs, described_partition, set_disk
 from klamm.console.shown import shown
 from klamm.control.answers import answer
 from klamm.control.bodies import read_members
@@ -36,6 +36,7 @@ def steering_routes(server: Server, changes: Changes) -> RouteGroup:
         "/brokers/{broker_id}/disk": {"POST": views.set_disk},
         "/brokers/{broker_id}/log-dirs": {"GET": views.list_log_dirs, "POST": views.set_log_dir},
         "/transactions/{transactional_id}/time-out": {"POST": views.time_out},
+        "/coordinators/rehash": {"POST": views.rehash},
         "/logs/clean": {"POST": views.clean_logs},
     }
     return RouteGroup(by_path, PATHS, SCHEMAS)
@@ -115,6 +116,15 @@ class _SteeringViews:
 
     def _log_dirs(self, broker_id: int) -> dict[str, Any]:
         return {"id": broker_id, "log_dirs": described_log_dirs(self._server, broker_id)}
+
+    async def rehash(self, request: Request) -> Response:
+        given = await read_members(request, {"of": coordinated_topics})
+        topic_names, moved = coordinated_topics(given.get("of")), [0]
+
+        async def change() -> None:
+            moved[0] = await self._server.steering.rehash_coordinators(topic_names)
+
+        return await self._steer(change, lambda: {"moved": moved[0]})
 
     async def clean_logs(self, request: Request) -> Response:
         await read_members(request, {})
@@ -208,6 +218,8 @@ SCHEMAS = {
     })}}),
     "LogDirChange": {**asked({"log_dir": {"type": "string"}, "failed": {"type": "boolean"}}),
         "required": ["log_dir", "failed"]},
+    "Kind": asked({"of": {"type": "string", "enum": list(COORDINATED)}}),
+    "Moved": answered({"moved": {"type": "integer", "description": "partitions of internal topics"}}),
     "Cleaned": answered({"cleaned": {"type": "boolean"}}),
     "TimedOut": answered({"transactional_id": {"type": "string"}}),
 }  # fmt: skip
@@ -247,6 +259,10 @@ PATHS = {
     "/brokers/{broker_id}/log-dirs": {
         "get": operation("listLogDirs", "The log directories of a broker", "LogDirs", refusals=(404,)),
         **_on_broker("setLogDir", "Let a log directory fail, or repair it", "LogDirs", "LogDirChange"),
+    },
+    "/coordinators/rehash": {
+        "post": operation("rehashCoordinators", "Move coordinators to other brokers", "Moved", takes="Kind",
+            refusals=_REFUSALS),
     },
     "/logs/clean": {
         "post": operation("cleanLogs", "Apply retention and compaction now", "Cleaned", refusals=(400, 413)),

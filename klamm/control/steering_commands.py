@@ -49,6 +49,10 @@ def add_steering_commands(add: Add, commands: Any, everywhere: CommandParser) ->
     state = directory.add_mutually_exclusive_group()
     state.add_argument("--offline", action="store_true", help="its disk fails; its leaderships move")
     state.add_argument("--repaired", action="store_true", help="the broker uses it from its next start on")
+    rehash = add("rehash-coordinators", lambda given: ("POST", "/coordinators/rehash",
+        {} if given.of is None else {"of": given.of}), "move the coordinators of groups, transactional ids and share "
+        "groups to other brokers", "rehash-coordinators --of groups")  # fmt: skip
+    rehash.add_argument("--of", metavar="KIND", help="groups, transactions or 'share groups' (default: all)")
     cleaned = ("POST", "/logs/clean", None)
     add(
         "clean-logs",

@@ -78,6 +78,12 @@ class SteeringVerbs:
         """Repair a log directory; the broker uses it from its next start on."""
         self.ask("POST", f"/brokers/{broker_id}/log-dirs", {"log_dir": log_dir, "failed": False})
 
+    def rehash_coordinators(self, of: str | None = None) -> int:
+        """Move the coordinators of groups, transactional ids and share groups to other brokers; `of`: "groups",
+        "transactions" or "share groups" alone. Returns how many partitions of their internal topics moved."""
+        moved: int = self.ask("POST", "/coordinators/rehash", {} if of is None else {"of": of})["moved"]
+        return moved
+
     def clean_logs(self) -> None:
         """Apply retention and compaction now, to all topics whose configs say so."""
         self.ask("POST", "/logs/clean")

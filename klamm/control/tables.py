@@ -92,6 +92,7 @@ _TEXTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "records": _records,
     "requests": _requests,
     "log_dirs": log_dirs_text,
+    "moved": lambda content: f"{content['moved']} coordinators are elsewhere\n",
     "rate": lambda content: f"broker {content['id']}: rate {_cell(content['rate'])}\n",
     "away": lambda content: f"the disk of broker {content['id']} is {'away' if content['away'] else 'back'}\n",
     "cleaned": lambda _: "retention and compaction are done\n",

@@ -2,9 +2,11 @@
 
 import base64
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import trio
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AdminClient,
@@ -16,7 +18,23 @@ from confluent_kafka.admin import (
 )
 
 import klamm
+from klamm.controller.transitions.scram import credential_of
+from klamm.protocol.codec.messages import encode_message
+from klamm.protocol.codec.requests import encode_request
+from klamm.protocol.messages.brokers import envelope
+from klamm.protocol.messages.data import fetch
+from klamm.protocol.messages.raft import fetch_snapshot
+from klamm.protocol.messages.security import alter_user_scram_credentials
+from klamm.protocol.messages.security.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+from klamm.protocol.records.data import DefaultPrincipalData
+from klamm.protocol.uuid import METADATA_TOPIC_ID
+from tests.server.harness import Peer
 
+SALTED = bytes(range(100, 132))
+KEYS = credential_of(1, SALTED, b"salt", 4096)
 SECONDS = 20
 SECRET = "hunter2"
 
@@ -68,3 +86,69 @@ def test_no_output_of_a_server_has_its_secrets(tmp_path: Path) -> None:
     assert "saltedPassword" in outputs["requests"]
     hidden = (SECRET, salted.hex(), base64.b64encode(salted).decode(), base64.b64encode(SECRET.encode())[:8].decode())
     assert [name for name, text in outputs.items() if any(secret in text for secret in hidden)] == []
+
+
+def decoded(value: object) -> bytes:
+    """All texts in a JSON value, as they are and decoded from base64, one behind the other."""
+    if isinstance(value, dict):
+        return b"".join(decoded(inner) for pair in value.items() for inner in pair)
+    if isinstance(value, list):
+        return b"".join(map(decoded, value))
+    text = str(value)
+    found = text.encode()
+    with suppress(ValueError):
+        found += base64.b64decode(text, altchars=b"-_" if "-" in text or "_" in text else None, validate=True)
+    return found + b"\n"
+
+
+async def test_the_keys_of_scram_are_in_no_output_also_if_the_metadata_log_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "requests"
+    change = AlterUserScramCredentialsRequest(upsertions=[
+        ScramCredentialUpsertion(name="bob", mechanism=1, iterations=4096, salt=b"salt", salted_password=SALTED)
+    ])  # fmt: skip
+    async with klamm.Cluster(
+        brokers=1, controller_listener="127.0.0.1:0", journal_bodies=True, request_log=log, data_dir=tmp_path / "data"
+    ) as cluster:
+        host, _, port = cluster.controller_bootstrap_servers.rpartition(":")
+        reader = Peer(await trio.open_tcp_stream(host, int(port)))
+        embedded = encode_request(alter_user_scram_credentials.API, 0, 1, "forwarded", change)
+        data = b"\0\0" + encode_message(DefaultPrincipalData(type="User", name="alice"), 0, flexible=True)
+        wrapped = envelope.EnvelopeRequest(
+            request_data=bytes(embedded), request_principal=data, client_host_address=bytes([127, 0, 0, 1])
+        )
+        assert (await reader.ask(envelope.API, 0, wrapped)).error_code == 0
+        partition = fetch.FetchPartition(
+            current_leader_epoch=cluster._up._parts.controller.identity.leader_epoch,
+            last_fetched_epoch=0,
+            partition_max_bytes=1 << 20,
+        )
+        for version, topic in (
+            (12, fetch.FetchTopic(topic="__cluster_metadata", partitions=[partition])),
+            (17, fetch.FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[partition])),
+        ):
+            request = fetch.FetchRequest(max_wait_ms=0, max_bytes=1 << 20, topics=[topic])
+            if version < 15:
+                request.replica_id = 7
+            else:
+                request.replica_state = fetch.ReplicaState(replica_id=7)
+            answer = await reader.ask(fetch.API, version, request)
+            assert KEYS.stored_key in bytes(answer.responses[0].partitions[0].records), "the log has it"
+        taken = await cluster.snapshot()
+        snapshot_id = fetch_snapshot.SnapshotId(end_offset=taken.end_offset, epoch=partition.current_leader_epoch)
+        wanted = fetch_snapshot.PartitionSnapshot(
+            current_leader_epoch=partition.current_leader_epoch, snapshot_id=snapshot_id
+        )
+        named = fetch_snapshot.TopicSnapshot(name="__cluster_metadata", partitions=[wanted])
+        snapshot = await reader.ask(
+            fetch_snapshot.API, 1, fetch_snapshot.FetchSnapshotRequest(max_bytes=1 << 20, topics=[named])
+        )
+        assert KEYS.stored_key in bytes(snapshot.topics[0].partitions[0].unaligned_records)
+        await reader.aclose()
+        await cluster.wait_for_requests(api="FetchSnapshot")
+        lines = [[one.api, one.request, one.response] for one in await cluster.requests()]
+    assert {"Fetch", "FetchSnapshot", "Envelope", "AlterUserScramCredentials"} <= {str(line[0]) for line in lines}
+    shown = {"journal": decoded(lines), "request log": log.read_bytes()}
+    for name, text in shown.items():
+        for secret in (SALTED, KEYS.stored_key, KEYS.server_key):
+            forms = (secret, secret.hex().encode(), repr(secret)[2:-1].encode(), base64.b64encode(secret)[:-4])
+            assert not any(form in text for form in forms), name

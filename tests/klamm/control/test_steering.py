@@ -9,6 +9,7 @@ import klamm
 from klamm.control.command import decode_control_options
 from klamm.control.tables import as_text
 from klamm.protocol.messages.data import produce
+from klamm.protocol.messages.groups import find_coordinator
 from klamm.protocol.messages.partitions import alter_partition_reassignments as moves
 from tests.broker.data.batches import batch
 from tests.klamm.control.control_cluster import controlled_cluster
@@ -183,6 +184,58 @@ async def test_a_broker_cannot_start_while_its_disk_is_away() -> None:
         await cluster.return_disk(2)
 
 
+async def test_coordinators_move_to_the_next_replica_in_sync_and_keep_what_they_have() -> None:
+    async with klamm.Cluster(brokers=3, configs={"offsets.topic.num.partitions": 4}) as cluster:
+        with pytest.raises(klamm.ClusterError, match="there are no coordinators yet"):
+            await cluster.rehash_coordinators()
+        with pytest.raises(klamm.ClusterError, match=r"of .group.: one of groups, .*; did you mean .groups."):
+            await cluster.rehash_coordinators("group")
+        peer = await connect(cluster, 1)
+        key = find_coordinator.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+        await peer.ask(find_coordinator.API, 4, key)
+        await cluster.wait_for_topic("__consumer_offsets", 4)
+
+        async def coordinator() -> int:
+            return int((await peer.ask(find_coordinator.API, 4, key)).coordinators[0].node_id)
+
+        async def is_found() -> bool:
+            return await coordinator() >= 0
+
+        await cluster.wait_until(is_found)
+        image: Any = cluster._up.image
+        row = image.topics_by_name["__consumer_offsets"].row
+        seen = []
+        for _ in range(4):
+            before = [image.partitions.read(row, index) for index in range(4)]
+            seen.append(await coordinator())
+            assert await cluster.rehash_coordinators("groups") == 4
+            for index, partition in enumerate(before):
+                at = partition.replicas.index(partition.leader) + 1
+                now = image.partitions.read(row, index)
+                assert now.leader == (partition.replicas * 2)[at]
+                assert now.leader_epoch == partition.leader_epoch + 1
+        assert sorted(seen[:3]) == [1, 2, 3]
+        assert seen[3] == seen[0]
+        with pytest.raises(klamm.ClusterError, match="there are no coordinators yet"):
+            await cluster.rehash_coordinators("transactions")
+        await cluster.stop_broker(2)
+        for _ in range(2):
+            await cluster.rehash_coordinators()
+            assert 2 not in {image.partitions.read(row, index).leader for index in range(4)}
+        await peer.aclose()
+
+
+async def test_a_single_broker_has_nowhere_to_move_coordinators() -> None:
+    async with klamm.Cluster(brokers=1) as cluster:
+        peer = await connect(cluster, 1)
+        key = find_coordinator.FindCoordinatorRequest(key_type=1, coordinator_keys=["t"])
+        await peer.ask(find_coordinator.API, 4, key)
+        await peer.aclose()
+        await cluster.wait_for_topic("__transaction_state")
+        with pytest.raises(klamm.ClusterError, match="no coordinator has another replica in sync"):
+            await cluster.rehash_coordinators("transactions")
+
+
 async def test_waits_for_topics_and_reassignments() -> None:
     async with klamm.Cluster(brokers=3, clock="manual", replication_rate=10) as cluster:
         with pytest.raises(TimeoutError, match=r"topic 'orders' does not exist after 0\.01 s"):
@@ -228,6 +281,9 @@ async def test_bad_requests_are_refused_with_the_reason() -> None:
             ("/brokers/1/replication", {"rate": -1}, 400, "rate -1"),
             ("/brokers/1/replication", {}, 400, "'rate' is missing"),
             ("/brokers/1/disk", {"away": 1}, 400, "true or false"),
+            ("/coordinators/rehash", {}, 404, "no coordinators yet"),
+            ("/coordinators/rehash", {"of": "shares"}, 400, "of 'shares': one of groups, transactions, share groups"),
+            ("/coordinators/rehash", {"of": 7}, 400, "of 7"),
             ("/transactions/none/time-out", {}, 404, "NOT_COORDINATOR"),
             ("/topics/none/wait", {"timeout_ms": 1}, 504, "does not exist"),
             ("/topics/none/isr/wait", {"timeout_ms": 1}, 404, "there is no topic"),
@@ -254,6 +310,8 @@ def test_the_commands_are_requests() -> None:
         ("isr o/p 1 --add 0", "POST", "/topics/o%2Fp/partitions/1/isr", {"add": 0}),
         ("isr o 1 --remove 2", "POST", "/topics/o/partitions/1/isr", {"remove": 2}),
         ("replication 2 --rate 0", "POST", "/brokers/2/replication", {"rate": 0}),
+        ("rehash-coordinators", "POST", "/coordinators/rehash", {}),
+        ("rehash-coordinators --of groups", "POST", "/coordinators/rehash", {"of": "groups"}),
         ("replication 2", "POST", "/brokers/2/replication", {"rate": None}),
         ("fence 2", "POST", "/brokers/2/fence", None),
         ("unfence 2", "POST", "/brokers/2/unfence", None),
