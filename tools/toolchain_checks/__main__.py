@@ -1,5 +1,5 @@
 """Checks Klamm with Apache Kafka 4.3.0's own programs: its command line tools connect to a server, and its tools read a
-data directory that Klamm wrote. The container image is built and run, too.
+data directory that Klamm wrote. The container image is built and run, and the page is opened in Chromium, too.
 
     python -m tools.toolchain_checks [--keep DIR] [--install] [--spark-cluster]
 
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from tools.page_in_browser.checks import check_page
 from tools.toolchain_checks.client_stories import check_client_stories
 from tools.toolchain_checks.cluster_state import ClusterState, differences
 from tools.toolchain_checks.config_command import check_config_command
@@ -98,6 +99,7 @@ def check_all(report: Report, folder: Path, *, install: bool, spark_cluster: boo
     check_other_languages(report, java, folder / "languages")
     check_docker_page(report, folder / "docker")
     check_container(report, install=install)
+    check_page(report, install=install)
     check_pytest_project(report, folder / "pytest")
     check_fuzzers(report, folder / "fuzzing")
     data_dir = folder / "data"

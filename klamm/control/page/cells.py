@@ -100,14 +100,17 @@ class CellWriter:
         cells["isr"], cells["replicas"] = np.minimum(isr_count, MAX_BYTE), np.minimum(replica_count, MAX_BYTE)
         cells["placeholders"] = np.minimum(placeholders, MAX_BYTE)
         min_isr = np.minimum(self._min_isr_of(image, table.topic_row[rows]), replica_count)
-        moving = np.zeros(len(rows), dtype=bool)
+        moving, wanted = np.zeros(len(rows), dtype=bool), replica_count - placeholders
         for position in np.flatnonzero(table.sparse[rows]).tolist():
             row = rows[position]
             key = PartitionKey(int(table.topic_row[row]), int(table.partition_index[row]))
-            moving[position] = key in image.partitions.reassigning
+            if (reassignment := image.partitions.reassigning.get(key)) is not None:
+                moving[position] = True
+                # As in Kafka, replicas that are being added are not expected in the ISR.
+                wanted[position] -= sum(replica >= 0 for replica in reassignment[0])
         cells["state"] = (
             (leader < 0) * NO_LEADER
-            | (isr_count < replica_count - placeholders) * UNDER_REPLICATED
+            | (isr_count < wanted) * UNDER_REPLICATED
             | (isr_count < min_isr) * UNDER_MIN_ISR
             | moving * MOVING
             | ((leader >= 0) & (leader != replicas[:, 0])) * NOT_PREFERRED

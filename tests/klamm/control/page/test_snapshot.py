@@ -22,7 +22,6 @@ from klamm.control.page.cells import (
 from klamm.controller.configs import min_insync_replicas
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition import Partition
-from klamm.controller.metadata.partition_table import PartitionKey
 from klamm.controller.metadata.replay import replay
 from klamm.controller.settings import Settings
 from klamm.protocol.fields import Message
@@ -43,17 +42,17 @@ def expected(image: MetadataImage, settings: Settings) -> dict[tuple[int, int], 
         for index in range(image.partition_count(topic)):
             minimum = min_insync_replicas(image.configs, settings, topic.name)
             partition = image.partitions.read(row, index)
-            moving = PartitionKey(row, index) in image.partitions.reassigning
-            found[row, index] = cell_of(partition, minimum, moving=moving)
+            found[row, index] = cell_of(partition, minimum)
     return found
 
 
-def cell_of(partition: Partition, minimum: int, *, moving: bool) -> Cell:
+def cell_of(partition: Partition, minimum: int) -> Cell:
     placeholders = sum(replica < 0 for replica in partition.replicas)
+    expected_in_sync = len(partition.replicas) - placeholders - len(partition.adding_replicas)
     state = NO_LEADER if partition.leader < 0 else 0
-    state |= UNDER_REPLICATED if len(partition.isr) < len(partition.replicas) - placeholders else 0
+    state |= UNDER_REPLICATED if len(partition.isr) < expected_in_sync else 0
     state |= UNDER_MIN_ISR if len(partition.isr) < min(minimum, len(partition.replicas)) else 0
-    state |= MOVING if moving else 0
+    state |= MOVING if partition.reassigning else 0
     state |= NOT_PREFERRED if 0 <= partition.leader != partition.replicas[0] else 0
     state |= RECOVERING if partition.leader_recovery_state else 0
     counts = (len(partition.isr), len(partition.replicas), placeholders)
@@ -101,6 +100,8 @@ ROWS = [
     partition([1, -1, -2], [1], 1),
     partition([1], [1], 1),
     partition([9, 2, 3], [2, 3], 2, moving=True),
+    partition([9, 2, 3], [2], 2, moving=True),
+    partition([2, 3], [2], 2, moving=True),
     partition([4, 5, 6, 7, 8], [8, 7], 8, recovery=1),
     partition(list(range(300)), list(range(290)), 3),
     partition(list(range(300)), list(range(300)), 0),
@@ -128,7 +129,7 @@ async def test_the_changed_partitions_are_found_one_by_one_and_among_all(
     image = image_with(ROWS * 4)
     everything = expected(image, settings)
     wanted = [(0, 0), (0, 1), (0, 15), (1, 3), (2, 15)]
-    keys = np.array(sorted(row << 32 | index for row, index in [*wanted, (2, 16), (7, 0), (0, 1)]))
+    keys = np.array(sorted(row << 32 | index for row, index in [*wanted, (2, 99), (7, 0), (0, 1)]))
     found: dict[tuple[int, int], Cell] = {}
     async for some in CellWriter(settings).changed(image, keys):
         found |= cells_of(some.tobytes())
