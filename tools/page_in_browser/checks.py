@@ -71,6 +71,8 @@ def _check_all(report: Report, browser: Any) -> None:
                 check_clock(page, server)
             with report.check("a leader is moved with the keyboard alone"):
                 check_keyboard(page, server)
+            with report.check("the page keeps partitions as they come, grow, change and go"):
+                check_cells(page)
             with report.check("the places of cells on the map are those that are hit"):
                 check_layout(page)
         with report.check(f"the page fits {NARROW} pixels"), opened(browser, server.control_url, width=NARROW) as page:
@@ -258,6 +260,74 @@ _LAYOUT: Final = """async () => {
   }
   return "";
 }"""
+
+
+_CELLS: Final = """async () => {
+  const { Cells } = await import("/page/cells.js");
+  let seed = 11;
+  const random = (below) => (seed = (seed * 48271) % 2147483647) % below;
+  const store = new Cells();
+  const model = new Map();
+  const bytesOf = (rows) => {
+    const bytes = new Uint8Array(16 * rows.length);
+    const words = new DataView(bytes.buffer);
+    rows.forEach(([row, index, leader, ...rest], at) => {
+      words.setUint32(16 * at, row, true);
+      words.setUint32(16 * at + 4, index, true);
+      words.setInt32(16 * at + 8, leader, true);
+      rest.forEach((value, place) => words.setUint8(16 * at + 12 + place, value));
+    });
+    return bytes;
+  };
+  const cell = () => [random(9) - 1, random(64), random(4), random(4), random(2)];
+  let rows = 0;
+  for (let step = 0; step < 400; step++) {
+    const known = [...model.keys()];
+    const row = known[random(known.length || 1)];
+    const what = random(10);
+    if (what < 2 || row === undefined) {
+      model.set(rows, []);
+      store.addTopic(rows, `t${rows}`);
+      rows++;
+    } else if (what === 2) {
+      model.delete(row);
+      store.removeTopics([row, 10 ** 6]);
+    } else if (what < 6) {
+      const added = Array.from({ length: 1 + random(300) }, cell);
+      const from = model.get(row).length;
+      model.get(row).push(...added);
+      store.write(bytesOf(added.map((one, at) => [row, from + at, ...one])));
+    } else if (model.get(row).length) {
+      const index = random(model.get(row).length);
+      model.get(row)[index] = cell();
+      store.write(bytesOf([[row, index, ...model.get(row)[index]], [10 ** 6, 0, ...cell()]]));
+    }
+    if (step === 200) {
+      const all = [...model].flatMap(([row, cells]) => cells.map((one, index) => [row, index, ...one]));
+      store.load([...model.keys()].map((row) => [row, `t${row}`]), bytesOf(all.reverse()));
+    }
+    const counts = [0, 0, 0];
+    for (const topic of store.topics) {
+      const cells = model.get(topic.row);
+      if (!cells || cells.length !== topic.count) return `${topic.count} partitions in step ${step}`;
+      cells.forEach((one, index) => {
+        const arrays = [store.leader, store.state, store.isr, store.replicas, store.placeholders];
+        const found = arrays.map((array) => array[topic.first + index]);
+        if (String(found) !== String(one)) throw new Error(`step ${step}: ${found} is not ${one}`);
+        [1, 2, 4].forEach((bit, at) => { counts[at] += Number((one[1] & bit) !== 0); });
+      });
+    }
+    if (store.topics.length !== model.size) return `${store.topics.length} topics in step ${step}`;
+    const kept = [store.offline, store.underReplicated, store.underMinIsr];
+    if (String(counts) !== String(kept)) return `counts in step ${step}`;
+  }
+  return "";
+}"""
+
+
+def check_cells(page: Any) -> None:
+    wrong = page.evaluate(_CELLS)
+    expect(wrong == "", wrong)
 
 
 def check_layout(page: Any) -> None:

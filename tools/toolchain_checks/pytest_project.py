@@ -29,6 +29,7 @@ _BLOCK = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```$", re.MULTILINE | re.DO
 # What the page need not show: the version of Klamm, and the third kind of suite.
 _OWN_TESTS = """
 import sys
+from importlib.resources import files
 
 import klamm
 import pytest
@@ -51,6 +52,8 @@ async def test_anyio(klamm_cluster):
 
 def test_this_is_the_wheel():
     assert klamm.__file__.startswith(sys.prefix)
+    page = files("klamm.control.page") / "files"
+    assert {"index.html", "page.css", "main.js", "icon.svg"} <= {file.name for file in page.iterdir()}
 
 
 @pytest.mark.parametrize("turn", range(2))

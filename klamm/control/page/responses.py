@@ -46,6 +46,11 @@ class EventsResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        if scope["method"] != "HEAD":
+            await self._serve(receive, send)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _serve(self, receive: Receive, send: Send) -> None:
         self._feed.listeners += 1
         self._feed.watch()
         try:
@@ -57,7 +62,6 @@ class EventsResponse(Response):
             self._feed.listeners -= 1
             if not self._feed.events.is_over:
                 self._feed.watch()
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send_events(self, send: Send) -> None:
         events, is_over = self._feed.events, False

@@ -17,6 +17,7 @@ export class Cells {
     this.topics = []; // in the order in which the server has them
     this.byRow = new Map();
     this.used = 0;
+    this.leader = this.state = this.isr = this.replicas = this.placeholders = null; // what was in the slots is forgotten
     this.make(1024);
     this.offline = this.underReplicated = this.underMinIsr = 0;
     this.dead = 0; // slots that no topic has any more

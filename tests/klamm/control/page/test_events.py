@@ -149,6 +149,13 @@ async def test_a_number_is_expected(number: str) -> None:
         assert (await cluster.respond("GET", "/page/events", headers=HOST))[0] == 400
 
 
+async def test_head_has_the_headers_alone() -> None:
+    async with controlled_cluster(brokers=1) as cluster:
+        for path in ("/page/events", "/page/snapshot"):
+            status, _, content = await cluster.respond("HEAD", path, headers={**HOST, "Last-Event-ID": "0"})
+            assert (status, content) == (200, b"")
+
+
 async def test_a_page_that_does_not_read_is_let_go(clock: trio.testing.MockClock) -> None:
     async with controlled_cluster(brokers=1) as cluster:
         page = await take_snapshot(cluster)
