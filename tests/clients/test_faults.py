@@ -232,6 +232,24 @@ def test_a_consumer_comes_through(cluster: ServerProcess, client: Client, topic:
     assert cluster.fault(fault).hits == 1
 
 
+def test_a_consumer_notices_a_flipped_bit_in_the_middle_of_an_answer(
+    cluster: ServerProcess, client: Client, topic: str
+) -> None:
+    """The record is so long that the bit is one of its value."""
+    client.write(topic, b"x" * 100_000)
+    fault = cluster.fail("Fetch", client_id=client.client_id, topic=topic, times=1, answer="flipped_frame")
+    assert client.read(topic, 2) == [b"first", b"x" * 100_000]
+    assert cluster.fault(fault).hits == 1
+
+
+def test_a_silent_listener_is_given_up_and_answers_again(cluster: ServerProcess, client: Client, topic: str) -> None:
+    fault = cluster.add_fault(listener="PLAIN*", client_id=client.client_id, answer="none")
+    with pytest.raises((KafkaException, KafkaConnectionError, TimeoutError, KafkaError)):
+        _within_a_moment(client)
+    assert cluster.remove_fault(fault).hits > 0
+    assert topic in client.topics()
+
+
 @pytest.mark.parametrize(
     ("api", "error"),
     [

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 import klamm
 from klamm.cluster import topics
 from klamm.server.bodies import Bodies
-from klamm.server.recent_requests import RecentRequests, Which
+from klamm.server.recent_requests import MAX_LINES, RecentRequests, Which
 from klamm.server.request_log import RequestLine
 from tests.server.test_request_log import make_line
 
@@ -258,6 +258,16 @@ def test_of_too_many_requests_the_newest_are_kept() -> None:
     recent.add(6, make_line(errors=[error, error]))
     recent.add(7, make_line(errors=[error]))
     assert [seq for seq, _ in recent.find(Which(), 10)] == [7]
+
+
+def test_a_million_lines_take_the_memory_of_the_newest() -> None:
+    recent = RecentRequests[RequestLine]()
+    line = make_line(errors=[{"topic_name": "t"}], bodies=Bodies("x" * 1_000, None))
+    for number in range(1_000_000):
+        recent.add(number, line)
+    assert len(recent._lines) == MAX_LINES
+    assert recent.find(Which(), 1)[0][0] == 1_000_000 - MAX_LINES
+    assert (recent._errors, recent._body_bytes) == (MAX_LINES, 1_000 * MAX_LINES)
 
 
 def test_bodies_are_kept_within_their_limit() -> None:

@@ -8,7 +8,7 @@ import klamm
 from klamm.reassign.actions import cancel, execute, verify
 from klamm.reassign.files import Target
 from klamm.reassign.report import ReassignFailed
-from tests.klamm.control.test_log_dirs import FIRST, SECOND, TOPIC, described, directories, write
+from tests.klamm.control.log_dir_cluster import FIRST, SECOND, TOPIC, described, directories, write
 
 PARTITION = klamm.TopicPartition(TOPIC, 0)
 
