@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         TopicDescription,
         TopicResult,
     )
+    from klamm.cluster.client_configs import NoClientConfig
     from klamm.cluster.cluster import Cluster, ClusterError
     from klamm.cluster.server_process import ServerFailed, ServerProcess
     from klamm.cluster.topic_policy import PolicyViolation
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
     )
     from klamm.control.fault_verbs import Fault
     from klamm.control.recorded import LoggedRequest, Record
-    from klamm.control.scenario_run import ScenarioFailed
+    from klamm.control.scenario_run import Happened, Report, ScenarioFailed
     from klamm.controller.topic_policy import RequestedTopic
     from klamm.protocol.errors import ApiError, ErrorCode
     from klamm.protocol.uuid import Uuid
@@ -114,6 +115,7 @@ _MODULES = {
         "TopicDescription",
         "TopicResult",
     ),
+    "klamm.cluster.client_configs": ("NoClientConfig",),
     "klamm.cluster.cluster": ("Cluster", "ClusterError"),
     "klamm.control.client": (
         "ControlClient",
@@ -124,7 +126,7 @@ _MODULES = {
         "TakenSnapshot",
     ),
     "klamm.control.fault_verbs": ("Fault",),
-    "klamm.control.scenario_run": ("ScenarioFailed",),
+    "klamm.control.scenario_run": ("Happened", "Report", "ScenarioFailed"),
     "klamm.control.recorded": ("LoggedRequest", "Record"),
     "klamm.cluster.topic_policy": ("PolicyViolation",),
     "klamm.cluster.server_process": ("ServerFailed", "ServerProcess"),
@@ -160,12 +162,14 @@ __all__ = [
     "ElectionType",
     "ErrorCode",
     "Fault",
+    "Happened",
     "InvalidClientProperties",
     "LogDir",
     "LogDirReplica",
     "LoggedRequest",
     "NewPartitions",
     "NewTopic",
+    "NoClientConfig",
     "NotSupportedByBroker",
     "PartitionDescription",
     "PartitionReassignment",
@@ -175,6 +179,7 @@ __all__ = [
     "ReplicaEndOffset",
     "ReplicaResult",
     "ReplicaStatus",
+    "Report",
     "RequestFailed",
     "RequestedTopic",
     "ResourceConfigs",

@@ -54,7 +54,7 @@ GROUPS: Final = {
         Command(
             "scenario",
             "put its brokers through a scenario",
-            "klamm scenario run rolling-restart --control http://127.0.0.1:9090",
+            "klamm scenario run rolling-restart --url http://127.0.0.1:9090",
             "klamm.scenario.command:scenario_parser",
         ),
     ),

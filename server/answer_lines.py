@@ -65,6 +65,7 @@ def request_line(arrived: Arrived, answer: Answer) -> RequestLine:
         arrived_ms=arrived.arrived_ms,
         broker_id=client.broker_id,
         listener=client.listener,
+        listener_name=client.listener_name,
         principal=client.principal,
         client_id=shortened_text(header.client_id),
         client_software_name=client.software_name,

@@ -9,6 +9,7 @@ Members of a line, in this order (null if there is no value):
     cluster_id               as in Metadata
     broker_id                the broker that received the request; null on the controller's listener
     listener                 "broker" or "controller"
+    listener_name            the name of the listener, such as "PLAINTEXT"; null: the cluster itself
     principal                the client's principal, as in ACLs: "User:ANONYMOUS" on a plaintext connection; null: the
                              cluster itself, such as a topic made over the control interface
     client_id                from the request header; at most 256 characters, as the software's name and version
@@ -96,6 +97,8 @@ class RequestLine:
     """The fault rules that hit the request."""
     bodies: Bodies | None = None
     """Request and answer, for the journal alone."""
+    listener_name: str | None = None
+    """The name of the listener that the client connected to; None: the cluster itself."""
 
 
 class RequestLog:
@@ -206,6 +209,7 @@ class RequestLog:
             "cluster_id": self._cluster_id,
             "broker_id": line.broker_id,
             "listener": line.listener,
+            "listener_name": line.listener_name,
             "principal": line.principal,
             "client_id": line.client_id,
             "client_software_name": line.client_software_name,

@@ -46,6 +46,7 @@ class UnservedRequests:
                     arrived_ms=arrived_ms,
                     broker_id=client.broker_id,
                     listener=client.listener,
+                    listener_name=client.listener_name,
                     principal=client.principal,
                     client_id=client_id,
                     client_software_name=client.software_name,

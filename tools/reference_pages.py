@@ -86,14 +86,22 @@ def _signature(thing: object) -> str:
 
 def _block(name: str, thing: object) -> str:
     text = inspect.getdoc(thing) or ""
+    name = f"await {name}" if inspect.iscoroutinefunction(thing) else name
     return f"```text\n{name}{_signature(thing)}\n\n{text}".rstrip() + "\n```"
 
 
 def _members(owner: type) -> Iterator[str]:
-    """Public methods and properties that the class itself defines, with a docstring, in the order of the source."""
-    for name, member in vars(owner).items():
-        if not name.startswith("_") and (callable(member) or isinstance(member, property)) and inspect.getdoc(member):
-            yield _block(f"{owner.__name__}.{name}", member)
+    """Public methods and properties with a docstring, in the order of the source: those of the class itself, then those
+    that it inherits from classes of Klamm."""
+    seen: set[str] = set()
+    for one in owner.__mro__:
+        for name, member in vars(one).items() if one.__module__.startswith("klamm.") else ():
+            known = name in seen
+            seen.add(name)
+            if known or name.startswith("_") or not inspect.getdoc(member):
+                continue
+            if callable(member) or isinstance(member, property):
+                yield _block(f"{owner.__name__}.{name}", member)
 
 
 def python_page() -> str:

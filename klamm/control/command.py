@@ -113,6 +113,7 @@ def control_parser() -> CommandParser:
         metavar="URL",
         help=f"address of the control interface, which klamm serve prints as control=URL (default: ${URL_VARIABLE})",
     )
+    everywhere.add_argument("--control", metavar="URL", dest="url", help=argparse.SUPPRESS)
     everywhere.add_argument("--token-file", metavar="FILE", type=file_path, help="a file with the control token, which "
         f"is needed if the interface is not on a loopback address (default: ${TOKEN_VARIABLE})")  # fmt: skip
     everywhere.add_argument("--json", dest="as_json", action="store_true", help="print the server's JSON, on one line")

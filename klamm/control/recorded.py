@@ -81,6 +81,8 @@ class LoggedRequest:
     """The request as JSON, if the server keeps it (`--journal-bodies`) and it is not too large."""
     response: Mapping[str, Any] | None = None
     """The answer, likewise; None also if there was none."""
+    listener_name: str | None = None
+    """The name of the listener that the client connected to, such as "PLAINTEXT"; None: the cluster itself."""
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> Self:

@@ -6,7 +6,8 @@ A run asks for verbs and pauses one after the other (`Run.steps`); `Run.run` doe
 
 import re
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any, Final, Literal, NamedTuple
 
@@ -21,6 +22,8 @@ WAIT: Final = "timeout_seconds"
 DEFAULT_WAIT: Final = 10.0
 REMOVES_AFTER: Final = "add_fault"
 REMOVES: Final = "remove_fault"
+FINDS_LEADER: Final = "leader"
+NO_LEADER: Final = -1
 
 
 class ScenarioFailed(Exception):
@@ -87,8 +90,10 @@ class Run:
         parameters: Mapping[str, Any],
         said: Callable[[Happened], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
+        begun: Callable[[float, str], None] = lambda _at, _step: None,
     ) -> None:
-        """`said` is called with each step when it is over. `clock` is in seconds."""
+        """`begun` is called with the time and the text of each step when it begins, and `said` with each step when it
+        is over. `clock` is in seconds."""
         unknown = [name for name in parameters if name not in scenario.parameters]
         if unknown:
             known = ", ".join(scenario.parameters) or "none"
@@ -97,14 +102,40 @@ class Run:
         self._scenario = scenario
         self._values = {**scenario.parameters, **parameters}
         self._said = said
+        self._begun = begun
         self._report = Report(scenario=scenario.name)
         self.added: list[str] = []
         """The ids of the fault rules that steps have added."""
         self._clock = clock
         self._started = clock()
+        self._holds = False
+        self._interruption: BaseException | None = None
+
+    @property
+    def report(self) -> Report:
+        """What has happened so far."""
+        return self._report
+
+    def interrupt(self, error: BaseException) -> None:
+        """End the run from a signal handler, by raising `error`. While a rule is being added or rules are removed, the
+        first interruption waits until that is done, because a rule whose id is not known here would remain."""
+        first, self._interruption = self._interruption is None, error
+        if not (self._holds and first):
+            raise error
+
+    @contextmanager
+    def _held(self, holds: bool = True) -> Iterator[None]:
+        self._holds = holds
+        try:
+            yield
+        finally:
+            self._holds = False
+        if holds and self._interruption is not None:
+            raise self._interruption
 
     def run(self, client: Any) -> Report:
-        """Do all steps with a client that has the verbs. Raises ScenarioFailed."""
+        """Do all steps with a client that has the verbs. Raises ScenarioFailed. An interrupted run removes the fault
+        rules that it added."""
 
         def answer(asked: Asked) -> Any:
             if asked.verb == PAUSE:
@@ -115,15 +146,29 @@ class Run:
         try:
             asked = next(steps)
             while True:
-                try:
-                    answered = answer(asked)
-                except Exception as error:  # noqa: BLE001 - the run decides what a failure means
-                    asked = steps.throw(error)
-                else:
-                    asked = steps.send(answered)
+                with self._held(asked.verb == REMOVES_AFTER):
+                    try:
+                        answered = answer(asked)
+                    except Exception as error:  # noqa: BLE001 - the run decides what a failure means
+                        asked = steps.throw(error)
+                    else:
+                        asked = steps.send(answered)
         except StopIteration as end:
             report: Report = end.value
             return report
+        except ScenarioFailed:
+            raise
+        except BaseException:
+            self._remove_added(client)
+            raise
+
+    def _remove_added(self, client: Any) -> None:
+        try:
+            with self._held():
+                there = {fault.id for fault in client.faults()} if self.added else set()
+                self._report.faults += [client.remove_fault(one) for one in self.added if one in there]
+        except Exception as error:  # noqa: BLE001 - the interruption is raised
+            self._note(self._clock(), "remove faults", "failed", str(error))
 
     def steps(self) -> Generator[Asked, Any, Report]:
         """What to do, one after the other; send the result of each, or throw why it failed. The fault rules that the
@@ -182,6 +227,7 @@ class Run:
             refused = None if step.refused is None else str(self._filled(step.refused))
         except ValueError as error:
             raise ScenarioFailed(f"{shown}: {error}", self._report) from None
+        self._begun(round(began - self._started, 3), shown)
         try:
             result = yield from self._verb(step, arguments)
         except ScenarioFailed:
@@ -206,6 +252,8 @@ class Run:
             longest = min(arguments.get(WAIT, DEFAULT_WAIT), max(self._left, 0.001))
             arguments = {**arguments, WAIT: longest}
         result = yield Asked(step.verb, arguments)
+        if step.verb == FINDS_LEADER and step.save is not None and result == NO_LEADER:
+            raise ValueError(f"{arguments['topic']}-{arguments['partition']} has no leader")
         if step.verb == REMOVES_AFTER:
             self.added.append(result.id)
         elif step.verb == REMOVES:

@@ -1,6 +1,7 @@
 """`import klamm` is fast, and has the names that it lists."""
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -23,6 +24,21 @@ def test_every_public_name_is_there_for_programs_and_for_type_checkers() -> None
     assert {name for name in klamm.__all__ if getattr(klamm, name) is not None} == set(klamm.__all__)
     assert names_for_type_checkers() | {"__version__"} == set(klamm.__all__)
     assert set(klamm.__all__) <= set(dir(klamm))
+
+
+def test_the_reference_page_has_every_method_also_inherited_ones() -> None:
+    page = (ROOT / "docs" / "reference" / "python.md").read_text()
+    classes = [getattr(klamm, name) for name in klamm.__all__ if isinstance(getattr(klamm, name), type)]
+    methods = {
+        f"{owner.__name__}.{name}("
+        for owner in classes
+        for name, member in inspect.getmembers(owner, inspect.isfunction)
+        if not name.startswith("_") and member.__module__.startswith("klamm.") and member.__doc__
+    }
+    assert {f"{name}.add_fault(" for name in ("ServerProcess", "ControlClient", "Cluster")} < methods
+    assert sorted(name for name in methods if name not in page) == []
+    assert "\nawait AdminClient.metadata(" in page
+    assert all(f"## `klamm.{name}`" in page for name in ("Report", "Happened", "NoClientConfig"))
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -20,7 +20,7 @@ from klamm.server.request_log import MAX_WAITING_LINES, RequestLine, RequestLog,
 from tests.server.harness import START_MS, create_topic, create_topic_frame, open_test_server
 
 MEMBERS = [
-    "v", "seq", "time", "cluster_id", "broker_id", "listener", "principal", "client_id",
+    "v", "seq", "time", "cluster_id", "broker_id", "listener", "listener_name", "principal", "client_id",
     "client_software_name", "client_software_version", "api", "api_key", "api_version", "correlation_id", "bytes_in",
     "bytes_out", "microseconds", "throttle_time_ms", "log_end_offset", "record_offsets", "errors", "faults",
 ]  # fmt: skip
@@ -90,6 +90,7 @@ async def test_a_line_tells_a_request_from_both_ends(tmp_path: Path, autojump_cl
         "cluster_id": running.log.cluster_id,
         "broker_id": 1,
         "listener": "broker",
+        "listener_name": None,
         "principal": "User:ANONYMOUS",
         "client_id": "peer",
         "client_software_name": "tester",
@@ -112,19 +113,19 @@ async def test_a_line_tells_a_request_from_both_ends(tmp_path: Path, autojump_cl
 
 @pytest.mark.parametrize("listener", ["broker", "controller"])
 async def test_a_line_says_who_asked(tmp_path: Path, listener: Literal["broker", "controller"]) -> None:
-    """The principal and address of the connection; also in the line of a request that was refused because of its
+    """The principal and the listener of the connection; also in the line of a request that was refused because of its
     version."""
     path = tmp_path / "requests.jsonl"
     async with open_test_server(request_log=path) as running:
         broker_id = 1 if listener == "broker" else None
         for principal in ("User:alice", ANONYMOUS):
-            peer = running.connect_in_memory(Client(listener, broker_id, "10.0.0.2", principal))
+            peer = running.connect_in_memory(Client(listener, broker_id, "10.0.0.2", principal, listener_name="IN"))
             await peer.ask(create_topics.API, 7, create_topic("t"))
             await peer.send(bytes.fromhex("0000001300120063000000070003726177000278027900ffffffff"))
             assert await peer.receive() is not None
     lines = read_lines(path)
-    assert [(line["listener"], line["principal"]) for line in lines] == [
-        (listener, principal) for principal in ("User:alice", "User:alice", "User:ANONYMOUS", "User:ANONYMOUS")
+    assert [(line["listener"], line["listener_name"], line["principal"]) for line in lines] == [
+        (listener, "IN", principal) for principal in ("User:alice", "User:alice", "User:ANONYMOUS", "User:ANONYMOUS")
     ]
 
 

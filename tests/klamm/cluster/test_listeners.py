@@ -27,10 +27,11 @@ def described(bootstrap_servers: str) -> set[str]:
 
 
 def test_each_client_sees_the_end_points_of_its_listener_alone_and_writes_and_reads_there() -> None:
-    with klamm.ServerProcess(brokers=3, listeners=TWO, warm=True) as server:
+    with klamm.ServerProcess(brokers=3, listeners=TWO, control=True, warm=True) as server:
         internal = server.listeners["INTERNAL"]
-        for servers in (server.bootstrap_servers, internal):
+        for servers, name in ((server.bootstrap_servers, "PLAINTEXT"), (internal, "INTERNAL")):
             assert end_points(servers) == described(servers) == set(servers.split(","))
+            assert {(one.listener, one.listener_name) for one in server.requests("Metadata")[-1:]} == {("broker", name)}
         assert not set(server.bootstrap_servers.split(",")) & set(internal.split(","))
         admin = AdminClient({"bootstrap.servers": internal})
         admin.create_topics([NewTopic("orders", 3, 3)])["orders"].result(SECONDS)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -16,7 +17,10 @@ from confluent_kafka import Producer
 
 import klamm
 from klamm.cluster.server_process import ServerProcess
-from klamm.control.scenario_run import ScenarioFailed
+from klamm.console.options import UsageError
+from klamm.control.fault_verbs import Fault
+from klamm.control.scenario_file import read_scenario
+from klamm.control.scenario_run import Run, ScenarioFailed
 from klamm.scenario.command import scenario_command
 from tests.clients.test_faults import Aio, Confluent
 
@@ -193,3 +197,95 @@ def test_the_command_s_exit_codes(cluster: ServerProcess, tmp_path: Path) -> Non
     code, reason = ended("run", "roling-restart")
     assert (code, "did you mean 'rolling-restart'" in reason, reason.count("\n")) == (2, True, 1)
     assert ended("run")[0] == 2
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_run_in_one_line_and_removes_its_rules(
+    cluster: ServerProcess, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    file = tmp_path / "mine.json"
+    steps = [{"add_fault": {"id": "mine", "api": "Fetch"}}, {"wait_for_fault": {"fault": "mine", "hits": 1}}]
+    file.write_text(json.dumps({"steps": steps}))
+    with subprocess.Popen(
+        [sys.executable, "-m", "klamm", "scenario", "run", str(file), "--url", cluster.control_url],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as running:  # fmt: skip
+        assert running.stdout is not None
+        assert "done" in running.stdout.readline()
+        # The step that waits is printed while it waits.
+        assert running.stdout.readline().split(maxsplit=2)[2] == "wait_for_fault fault=mine hits=1 …\n"
+        running.send_signal(number)
+        out, err = running.communicate(timeout=SECONDS)
+    assert (running.returncode, out) == (code, "fault mine: hits 0, matches 0\n")
+    assert err == f"klamm scenario: stopped by {number.name}; the fault rules that it added are removed\n"
+    assert cluster.faults() == ()
+
+
+class _Client:
+    """The verbs of one test; `add_fault` is interrupted when the server has added the rule."""
+
+    def __init__(self, interrupted: int) -> None:
+        self.rules: dict[str, Fault] = {}
+        self._interrupted = interrupted
+        self.run: Run
+
+    def add_fault(self, **_: Any) -> Fault:
+        fault = Fault(id="mine", hits=0, matches=0, state="active", requests=(), rule={})
+        self.rules["mine"] = fault
+        for _number in range(self._interrupted):
+            self.run.interrupt(KeyboardInterrupt())
+        return fault
+
+    def faults(self) -> tuple[Fault, ...]:
+        return tuple(self.rules.values())
+
+    def remove_fault(self, fault: str) -> Fault:
+        return self.rules.pop(fault)
+
+
+def test_a_rule_is_removed_if_the_run_is_interrupted_while_it_is_added() -> None:
+    scenario = read_scenario({"steps": [{"add_fault": {"api": "Fetch"}}] * 2}, klamm.ControlClient)
+    client = _Client(1)
+    client.run = Run(scenario, {})
+    with pytest.raises(KeyboardInterrupt):
+        client.run.run(client)
+    assert (client.rules, len(client.run.report.steps)) == ({}, 0)
+    client = _Client(2)  # the second one does not wait
+    client.run = Run(scenario, {})
+    with pytest.raises(KeyboardInterrupt):
+        client.run.run(client)
+    assert list(client.rules) == ["mine"]
+
+
+def test_a_partition_without_a_leader_is_named(cluster: ServerProcess) -> None:
+    name = f"lost-{uuid.uuid4().hex}"
+    cluster.create_topic(name, 1, 1)
+    leader = cluster.leader(name, 0)
+    cluster.kill_broker(leader)
+    cluster.expire_session(leader)
+    try:
+        with pytest.raises(klamm.ScenarioFailed, match=f"{name}-0 has no leader"):
+            cluster.run_scenario("full-disk", topic=name)
+        found = cluster.run_scenario({"steps": [{"leader": {"topic": name, "partition": 0}}]})
+        assert found.steps[0].result == "-1"
+    finally:
+        cluster.start_broker(leader)
+
+
+def test_the_steps_of_a_scenario_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text('{"steps": [{"stop_broker": 9}]}')
+    assert scenario_command(["show", str(file)], {}) == 0
+    assert capsys.readouterr().out == file.read_text()
+    assert scenario_command(["show", "full-disk"], {}) == 0
+    assert "take_disk" in json.loads(capsys.readouterr().out)["steps"][1]
+    with pytest.raises(UsageError, match="did you mean 'full-disk'"):
+        scenario_command(["show", "fulldisk"], {})
+
+
+def test_a_misspelt_name_is_refused_before_a_missing_address() -> None:
+    with pytest.raises(UsageError, match="did you mean 'rolling-restart'"):
+        scenario_command(["run", "rolling-restat"], {})
+    with pytest.raises(UsageError, match="the cluster has no address"):
+        scenario_command(["run", "rolling-restart"], {})
