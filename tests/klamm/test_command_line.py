@@ -57,7 +57,7 @@ def test_help_fits_in_80_columns_and_ends_with_an_example(
 @pytest.mark.parametrize("parser", ALL, ids=lambda parser: parser.prog)
 def test_every_option_is_described_with_its_default(parser: CommandParser) -> None:
     for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
+        if isinstance(action, argparse._SubParsersAction) or action.help is argparse.SUPPRESS:
             continue
         assert action.help, action
         needs_none = action.nargs == 0 or action.required or not action.option_strings
