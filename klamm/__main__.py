@@ -10,6 +10,8 @@ from contextlib import suppress
 EXIT_FAILED = 1
 EXIT_REFUSED = 2
 EXIT_AS_KAFKAS_TOOL = 1
+DEPENDENCIES = frozenset({"construct", "cramjam", "hypercorn", "numpy", "starlette", "structlog", "trio"})
+"""What `pip install --no-deps` leaves out. Any other missing module is a bug, or a user's own."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,6 +20,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(sys.argv[1:] if arguments is None else list(arguments))
     except BrokenPipeError:
         return 0
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in DEPENDENCIES:
+            raise
+        return _refuse(f"klamm: the package {package!r} is missing in this Python: install Klamm with its dependencies")
     finally:
         _flush_stdout()
 
@@ -147,13 +154,11 @@ def _control(options: Sequence[str]) -> int:
 
 def _reassign(options: Sequence[str]) -> int:
     from klamm.console.options import UsageError
-    from klamm.reassign.options import ZOOKEEPER_IS_DEPRECATED, ZooKeeperAsked, decode_reassign_options
+    from klamm.reassign.options import decode_reassign_options
 
     try:
         decoded = decode_reassign_options(options)
     except UsageError as error:
-        if isinstance(error, ZooKeeperAsked):
-            _refuse(f"klamm reassign-partitions: {ZOOKEEPER_IS_DEPRECATED}")
         return _refuse(f"klamm reassign-partitions: {error}", EXIT_AS_KAFKAS_TOOL)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from klamm.reassign.command import reassign_command

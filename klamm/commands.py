@@ -110,7 +110,7 @@ def usage() -> str:
     lines = [
         "usage: klamm COMMAND [OPTIONS]",
         "",
-        f"Klamm is a simulated Kafka cluster for tests; it follows Apache Kafka {KAFKA_VERSION}.",
+        f"Klamm is a simulated Kafka cluster for tests with Kafka {KAFKA_VERSION}'s protocol.",
     ]
     width = max(len(command.name) for command in COMMANDS)
     for title, commands in GROUPS.items():

@@ -98,12 +98,36 @@ def _collect(parser: argparse.ArgumentParser, path: str, words: dict[str, list[s
             for name, below in action.choices.items():
                 _collect(below, f"{path}/{name}", words, options)
         elif action.option_strings:
+            if action.help is argparse.SUPPRESS:
+                continue
             offered += [spelling for spelling in action.option_strings if spelling.startswith("--")]
-            choices = tuple(map(str, action.choices or ()))
+            choices = tuple(map(str, action.choices or _names_of(path, action.option_strings[-1])))
             takes = "" if action.nargs == 0 else str(action.metavar or "VALUE")
             options.append(_Option(path, action.option_strings, takes, choices))
-        elif action.choices:
-            offered += map(str, action.choices)
+        else:
+            offered += map(str, action.choices or _names_of(path, action.dest))
+
+
+def _names_of(path: str, argument: str) -> Sequence[str]:
+    """The names that an argument takes although its parser has no list of choices, because it would have to import it
+    for every call; empty: none are known."""
+    if argument == "scenario" and path in ("/scenario/run", "/scenario/show"):
+        from klamm.control.scenario_file import shipped_scenarios
+
+        return tuple(shipped_scenarios())
+    if path.startswith("/control/") and argument == "--api":
+        from klamm.broker.dispatch import APIS
+
+        return sorted(api.name for api in APIS)
+    if path == "/control/fault/add" and argument == "--error":
+        from klamm.protocol.error_codes import ErrorCode
+
+        return sorted(code.name for code in ErrorCode if code)
+    if path == "/control/fault/add" and argument == "--answer":
+        from klamm.server.faults.rule import ANSWER_FAULTS
+
+        return ANSWER_FAULTS
+    return ()
 
 
 def _keys(options: "Iterator[_Option] | Sequence[_Option]") -> Iterator[str]:

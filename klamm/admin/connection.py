@@ -27,6 +27,8 @@ from klamm.server.addresses import Address
 RECEIVE_BYTES = 64 * 1024
 LAST_CORRELATION_ID = 2**31 - 1
 CLIENT_SOFTWARE_NAME = "klamm"
+TLS_ALERT = b"\x15\x03"
+"""The first bytes with which a TLS listener answers a request in plain text."""
 USED_SHARE_OF_SESSION = 0.85
 """A broker may end the session of a login. After this share of it, requests take a new connection, as Kafka's clients
 authenticate again after 85 to 95 % of it."""
@@ -181,6 +183,11 @@ class Connection:
                 chunk = await self._stream.receive_some(RECEIVE_BYTES)
                 if not chunk:
                     raise await self._end(f"{self.address} closed the connection")
+                if self._next_answer == 0 and bytes(chunk[: len(TLS_ALERT)]) == TLS_ALERT:
+                    raise await self._end(
+                        f"{self.address} is a listener with TLS: the client needs security.protocol SSL or SASL_SSL "
+                        "(in the file of --command-config, or as the argument security_protocol)"
+                    )
                 self._frames.feed(bytes(chunk))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise await self._break(error) from error

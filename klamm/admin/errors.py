@@ -9,6 +9,11 @@ or the broker refused it (`RequestFailed`). If the broker refuses single topics 
 from klamm.protocol.errors import ApiError, ErrorCode
 
 
+def _with_servers(bootstrap_servers: str, reason: str) -> str:
+    """The reason, with the bootstrap servers in front of it unless they are in it."""
+    return reason if bootstrap_servers in reason else f"{bootstrap_servers}: {reason}"
+
+
 class AdminError(Exception):
     """Every error that the admin client itself raises; not `trio.Cancelled` and programming errors."""
 
@@ -26,7 +31,7 @@ class ClusterUnreachable(AdminError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{self.bootstrap_servers}: {self.reason}"
+        return _with_servers(self.bootstrap_servers, self.reason)
 
 
 class AuthenticationFailed(AdminError):
@@ -41,7 +46,7 @@ class AuthenticationFailed(AdminError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{self.bootstrap_servers}: {self.reason}"
+        return _with_servers(self.bootstrap_servers, self.reason)
 
 
 class NotSupportedByBroker(AdminError):

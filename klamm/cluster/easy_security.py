@@ -93,7 +93,7 @@ def easy_security(options: ClusterOptions) -> EasySecurity | None:
         return None
     protocol = SecurityProtocol[(options.security or "sasl_plaintext").upper()]
     if options.listeners:
-        raise SettingsError("security is that of the listener that listen names: give listen, not listeners")
+        raise SettingsError("security and users are for one listener: give its address as listen, not as listeners")
     if not users and protocol is not SecurityProtocol.SSL:
         raise SettingsError(f"security {options.security} needs users, because nobody else can log in")
     tls = None

@@ -64,8 +64,10 @@ async def wait_for_hits(server: Server, rule_id: str, hits: int, timeout_seconds
         return state if state.hits >= hits or state.is_removed else None
 
     if await server.wakeups.until(reached, timeout_seconds) is None or state.hits < hits:
-        what = "was removed with" if state.is_removed else f"has after {timeout_seconds:g} s"
-        raise TimeoutError(f"rule {state.rule_id} {what} {state.hits} of {hits} hits")
+        hits_of = f"{state.hits} of {hits} hit{'s' * (hits != 1)}"
+        if state.is_removed:
+            raise TimeoutError(f"rule {state.rule_id} was removed with {hits_of}")
+        raise TimeoutError(f"rule {state.rule_id} has {hits_of} after {timeout_seconds:g} s")
     return described(server, state)
 
 

@@ -14,13 +14,13 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from klamm.cluster.client_config_methods import ClientConfigVerbs
 from klamm.cluster.client_configs import Access, access_of
+from klamm.cluster.given_arguments import gives, has_throw_away_tls, listener_names, listens, values_of
 from klamm.cluster.options import ClusterArguments, decode_user
 from klamm.cluster.warm_process import NoWarmProcess, WarmFork, shared_warm_process
 from klamm.cluster.words import words_of
@@ -29,7 +29,6 @@ from klamm.control.fault_verbs import FaultVerbs
 from klamm.control.request_verbs import RequestVerbs
 from klamm.control.scenario_verbs import ScenarioVerbs
 from klamm.control.steering_verbs import SteeringVerbs
-from klamm.controller.config_definitions.properties_file import decode_properties
 
 if TYPE_CHECKING:
     from klamm.control.client import ControlClient, ControlledBroker, TakenSnapshot
@@ -46,7 +45,6 @@ SHOWN_BYTES = 4000
 """The bytes at the end of stderr that are part of an error message."""
 MAX_STDERR_BYTES = 1 << 20
 SERVERS = "bootstrap.servers="
-LISTENERS = "listeners"
 LISTENER = "listener."
 """The start of the ready line of each further broker listener, `listener.NAME=HOST:PORT,…`."""
 CONTROLLERS = "controller.quorum.bootstrap.servers="
@@ -54,55 +52,12 @@ TLS_FILES = "tls.files="
 """The start of the ready line with the directory of the throw-away certificates."""
 CONTROL = "control="
 
+__tracebackhide__ = True
+"""pytest shows the line of the test that called, not the frames of this module."""
+
 
 class ServerFailed(Exception):
     """The server did not start or did not stop properly. The text contains the end of its stderr."""
-
-
-def _gives(arguments: Sequence[str], option: str) -> bool:
-    return any(argument == option or argument.startswith(f"{option}=") for argument in arguments)
-
-
-def _values(arguments: Sequence[str], option: str) -> list[str]:
-    """The values of an option, written as `--option value` or `--option=value`."""
-    following = [value for word, value in pairwise(arguments) if word == option]
-    return following + [word.partition("=")[2] for word in arguments if word.startswith(f"{option}=")]
-
-
-def _listeners_config(arguments: Sequence[str]) -> str | None:
-    """The value of the config `listeners`: in the arguments, or else in the file that they name. None: it has none, or
-    options have the listeners."""
-    if any(_gives(arguments, option) for option in ("--listen", "--listener", "--security", "--user", "--tls")):
-        return None
-    for assignment in reversed(_values(arguments, "--set")):
-        key, _, value = assignment.partition("=")
-        if key.strip() == LISTENERS:
-            return value
-    for path in _values(arguments, "--config"):
-        with suppress(OSError, ValueError):  # the server names the error
-            return decode_properties(Path(path).read_bytes()).get(LISTENERS)
-    return None
-
-
-def _listens(arguments: Sequence[str]) -> bool:
-    """Whether the arguments, or the file of configs, have the address of a broker listener."""
-    return _gives(arguments, "--listen") or _gives(arguments, "--listener") or _listeners_config(arguments) is not None
-
-
-def _listener_names(arguments: Sequence[str]) -> set[str]:
-    """The names of all listeners in the arguments, possibly with the controller's: the server prints one ready line for
-    each. The names are not validated here, because the server does so."""
-    given = _values(arguments, "--listener") + (_listeners_config(arguments) or "").split(",")
-    for assignment in _values(arguments, "--broker-set"):
-        key, _, value = assignment.partition("=")
-        if key.strip().endswith(f":{LISTENERS}"):
-            given += value.split(",")
-    names = {entry.strip().partition("://")[0].upper() for entry in given if entry.strip()}
-    return names | ({"PLAINTEXT"} if _gives(arguments, "--listen") else set())
-
-
-def _has_throw_away_tls(arguments: Sequence[str]) -> bool:
-    return _gives(arguments, "--tls") or any(value.endswith("ssl") for value in _values(arguments, "--security"))
 
 
 class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, ScenarioVerbs, ClientConfigVerbs):
@@ -149,12 +104,12 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         except ValueError as error:
             raise ServerFailed(f"klamm serve was not started: {error}") from error
         arguments = (*(word for some in words.values() for word in some), *arguments)
-        listen = () if _listens(arguments) else ("--listen", "127.0.0.1:0")
-        controls = ("--control", "127.0.0.1:0") if control and not _gives(arguments, "--control") else ()
+        listen = () if listens(arguments) else ("--listen", "127.0.0.1:0")
+        controls = ("--control", "127.0.0.1:0") if control and not gives(arguments, "--control") else ()
         given = ("serve", "--stop-with-stdin", *listen, *controls, *arguments)
-        self._klamm = tuple(
-            command or shlex.split(os.environ.get(COMMAND, "")) or (sys.executable, "-P", "-m", "klamm")
-        )
+        by_variable = shlex.split(os.environ.get(COMMAND, ""))
+        self._klamm = tuple(command or by_variable or (sys.executable, "-P", "-m", "klamm"))
+        self._named_by_variable = not command and bool(by_variable)
         self._given = given
         self._warm = warm
         # A checkout has to be on the path. Where Klamm is installed, its parent directory must not precede the standard
@@ -162,8 +117,8 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         checkout = str(ROOT) if (ROOT / "pyproject.toml").exists() else None
         path = os.pathsep.join(filter(None, (checkout, os.environ.get("PYTHONPATH"))))
         self._environment = {**os.environ, "PYTHONPATH": path, **(environment or {})}
-        lines = sum(_gives(given, option) for option in ("--controller-listener", "--control"))
-        self._expected_lines = len(_listener_names(given)) + lines + _has_throw_away_tls(given)
+        lines = sum(gives(given, option) for option in ("--controller-listener", "--control"))
+        self._expected_lines = len(listener_names(given)) + lines + has_throw_away_tls(given)
         self._tls_files: Path | None = None
         self._stop_seconds = stop_seconds
         self._is_up = False
@@ -182,7 +137,12 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
 
     def __enter__(self) -> Self:
         self._stderr, self._last_stderr = tempfile.TemporaryFile(), b""
-        self._process = self._start(self._stderr.fileno())
+        try:
+            self._process = self._start(self._stderr.fileno())
+        except ServerFailed:
+            self._stderr.close()
+            self._stderr = None
+            raise
         try:
             self._await_ready()
         except BaseException:
@@ -199,14 +159,20 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
                 return warm.start(self._given, self._environment, stderr)
         # In a process group of its own its children can be found, and Ctrl-C in this process's terminal does not
         # reach it.
-        return subprocess.Popen(
-            [*self._klamm, *self._given],
-            stdin=subprocess.PIPE,  # it is closed when this process ends in any way, and then the server stops
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env=self._environment,
-            start_new_session=True,
-        )
+        try:
+            return subprocess.Popen(
+                [*self._klamm, *self._given],
+                stdin=subprocess.PIPE,  # it is closed when this process ends in any way, and then the server stops
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=self._environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            named = f"the variable {COMMAND} names a command that" if self._named_by_variable else "the command"
+            raise ServerFailed(
+                f"klamm serve was not started: {named} cannot be run: {self._klamm[0]}: {error.strerror}"
+            ) from error
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -237,7 +203,7 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         if not self.control_url:
             missing = "needs control=True" if self._is_up else "is available only inside the with block"
             raise ControlUnreachable(f"the control interface of klamm serve {missing}")
-        files = [value for value in _values(self._given, "--control-token") if value and not value.startswith("-")]
+        files = [value for value in values_of(self._given, "--control-token") if value and not value.startswith("-")]
         return ControlClient(self.control_url, read_token(Path(files[-1])) if files else None)
 
     def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
@@ -327,9 +293,9 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
             raise failure
 
     def _access(self, user: str | None, mechanism: str) -> Access:
-        users = dict(map(decode_user, _values(self._given, "--user")))
-        security = next(iter(_values(self._given, "--security")), None)
-        if _gives(self._given, "--tls"):
+        users = dict(map(decode_user, values_of(self._given, "--user")))
+        security = next(iter(values_of(self._given, "--security")), None)
+        if gives(self._given, "--tls"):
             security = "sasl_ssl" if users else "ssl"
         return access_of(self.bootstrap_servers, security, users, user, mechanism, self._tls_files)
 
@@ -370,7 +336,7 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
 
     def _failure(self, reason: str) -> ServerFailed:
         text = self._written(SHOWN_BYTES).decode(errors="replace")
-        if self._klamm[0] == sys.executable and "No module named 'trio'" in text:
+        if self._klamm[0] == sys.executable and "the package 'trio' is missing" in text:
             reason, text = f"needs trio, which this Python lacks: {COMMAND} can name a command that runs klamm", ""
         return ServerFailed(f"klamm serve {reason}\n{text}".strip())
 

@@ -153,7 +153,8 @@ async def wait_for_reassignments(server: Server, topic_name: str | None, timeout
 
     if await server.wakeups.until(over, timeout_seconds) is None:
         left = _reassigning(server, topic_name)
-        raise TimeoutError(f"{left} partitions are in reassignment after {timeout_seconds:g} s")
+        are = "1 partition is" if left == 1 else f"{left} partitions are"
+        raise TimeoutError(f"{are} in reassignment after {timeout_seconds:g} s")
     return {"reassigning": 0}
 
 

@@ -23,6 +23,9 @@ CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 330.0
 """The server answers after 300 s at the latest, with the reason."""
 
+__tracebackhide__ = True
+"""pytest shows the line of the test that called, not the frames of this module."""
+
 
 class ControlError(Exception):
     """The control interface did not carry out the request; the text is one clause for people."""

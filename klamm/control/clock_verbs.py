@@ -8,6 +8,9 @@ from typing import Any
 
 from klamm.control.durations import Duration, milliseconds
 
+__tracebackhide__ = True
+"""pytest shows the line of the test that called, not the frames of this module."""
+
 
 class ClockVerbs:
     """The methods about time."""

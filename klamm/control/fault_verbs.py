@@ -10,6 +10,9 @@ from urllib.parse import quote
 
 WAIT_SECONDS = 10.0
 
+__tracebackhide__ = True
+"""pytest shows the line of the test that called, not the frames of this module."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:

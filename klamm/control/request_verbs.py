@@ -9,6 +9,9 @@ from typing import Any
 from klamm.control.fault_verbs import WAIT_SECONDS, Fault, waited
 from klamm.control.recorded import LoggedRequest
 
+__tracebackhide__ = True
+"""pytest shows the line of the test that called, not the frames of this module."""
+
 
 class RequestVerbs:
     """The methods about requests of clients."""

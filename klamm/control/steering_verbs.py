@@ -9,6 +9,9 @@ from urllib.parse import quote
 
 from klamm.control.fault_verbs import WAIT_SECONDS, waited
 
+__tracebackhide__ = True
+"""pytest shows the line of the test that called, not the frames of this module."""
+
 
 class SteeringVerbs:
     """The methods that steer a cluster by hand, and that wait for a state of it."""

@@ -87,7 +87,9 @@ _TEXTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "clients": _clients,
     "faults": faults_text,
     "rule": fault_text,
-    "removed": lambda content: f"{content['removed']} rules are removed\n",
+    "removed": lambda content: (
+        f"{content['removed']} {'rule is' if content['removed'] == 1 else 'rules are'} removed\n"
+    ),
     "end_offset": lambda content: f"snapshot of {content['records']} records, up to offset {content['end_offset']}\n",
     "records": _records,
     "requests": _requests,

@@ -17,8 +17,8 @@ from klamm.server.addresses import decode_address
 
 DEFAULT_TIMEOUT_MS: Final = 10_000
 MAX_THROTTLE: Final = 2**63 - 1
-ZOOKEEPER_IS_DEPRECATED: Final = (
-    "warning: --zookeeper is deprecated and will be removed in a future version; use --bootstrap-server"
+ZOOKEEPER_REFUSED: Final = (
+    "--zookeeper is deprecated and not supported, because Kafka no longer uses ZooKeeper: use --bootstrap-server"
 )
 
 
@@ -55,10 +55,6 @@ class ReassignOptions:
     watch: bool = False
     """After --execute, watch the reassignments until they are complete."""
     as_json: bool = False
-
-
-class ZooKeeperAsked(UsageError):
-    """--zookeeper is given. The deprecation warning is printed before the text, and the command does nothing."""
 
 
 _ACTIONS: Final = {
@@ -107,10 +103,10 @@ _OPTIONS: Final = {
 def decode_reassign_options(arguments: Sequence[str]) -> ReassignOptions:
     """Decode the arguments after `klamm reassign-partitions`; `--help` prints the help and exits.
 
-    Raises `ZooKeeperAsked` if --zookeeper is among them, before any other check, and `UsageError`.
+    Raises `UsageError`; --zookeeper is refused before any other check.
     """
     if any(one == "--zookeeper" or one.startswith("--zookeeper=") for one in arguments):
-        raise ZooKeeperAsked("--zookeeper is not supported, because Kafka no longer uses ZooKeeper; nothing is done")
+        raise UsageError(ZOOKEEPER_REFUSED)
     given = vars(reassign_parser().parse_args(arguments))
     action = _action(given)
     _check_together(action, {name for name in _OPTIONS if given[name] is not None and given[name] is not False})

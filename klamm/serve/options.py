@@ -63,10 +63,14 @@ def decode_serve_options(arguments: Sequence[str]) -> ServeOptions:
         _refuse_repeated_keys(option, given[name])
     given["listeners"] = tuple(given["listeners"])
     given["users"] = tuple(dict(given["users"]).items())
-    if given.pop("tls") is not None:
+    tls = given.pop("tls")
+    if tls is not None:
         if given["security"] is not None:
             raise UsageError("argument --tls: it is a short form of --security; give one of the two")
         given["security"] = "sasl_ssl" if given["users"] else "ssl"
+    easy = "--tls" if tls is not None else "--security" if given["security"] is not None else "--user"
+    if given["listeners"] and (given["security"] is not None or given["users"]):
+        raise UsageError(f"argument --listener: {easy} is for one listener: give its address with --listen")
     if given["listeners"] and given["listen"] is not None:
         raise UsageError("argument --listener: --listen is its short form; give one of the two")
     return ServeOptions(**{name: value for name, value in given.items() if value is not None})

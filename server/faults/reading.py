@@ -263,6 +263,7 @@ def _answer(name: object) -> Any:
     return name
 
 
+_FORMS: Final = '{"min", "max"}, {"mean"} or {"mean", "deviation"}'
 _DELAYS: Final[Mapping[frozenset[str], Callable[[Mapping[str, float]], Delay]]] = {
     frozenset({"min", "max"}): lambda given: Delay(given["min"], given["max"]),
     frozenset({"mean"}): lambda given: Delay(mean_ms=given["mean"]),
@@ -276,7 +277,7 @@ def _delay(given: object) -> Delay | None:
     if not isinstance(given, Mapping):
         return Delay(_milliseconds(given))
     if frozenset(given) not in _DELAYS:
-        raise ValueError('delay_ms: a number, {"min", "max"}, {"mean"} or {"mean", "deviation"} is expected')
+        raise ValueError(f"delay_ms {_short(given)}: milliseconds are expected, as a number such as 500 or {_FORMS}")
     delay = _DELAYS[frozenset(given)]({name: _milliseconds(value) for name, value in given.items()})
     if delay.highest_ms is not None and delay.highest_ms < delay.lowest_ms:
         raise ValueError("delay_ms: max is smaller than min")
@@ -285,7 +286,7 @@ def _delay(given: object) -> Delay | None:
 
 def _milliseconds(value: object) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
-        raise ValueError(f"delay_ms {_short(value)}: a number of milliseconds is expected")
+        raise ValueError(f"delay_ms {_short(value)}: milliseconds are expected, as a number such as 500 or {_FORMS}")
     if value > MAX_MS:
         raise ValueError(f"delay_ms {_short(value)}: {MAX_MS} at most is expected")
     return value

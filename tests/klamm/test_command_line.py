@@ -105,6 +105,12 @@ def test_help_of_a_command_has_two_spellings(capsys: pytest.CaptureFixture[str])
     ("klamm wire d", ["decode", "dump"]),
     ("klamm pipeline whatif --sh", ["--shapes"]),
     ("klamm completion z", ["zsh"]),
+    ("klamm scenario run sp", ["split-client"]),
+    ("klamm scenario show fu", ["full-disk"]),
+    ("klamm control fault add --answer h", ["half"]),
+    ("klamm control fault add --error NOT_L", ["NOT_LEADER_OR_FOLLOWER"]),
+    ("klamm control requests --api AddP", ["AddPartitionsToTxn"]),
+    ("klamm scenario run --co", []),
 ])  # fmt: skip
 def test_a_shell_completes_commands_options_and_choices(typed: str, expected: list[str]) -> None:
     words = typed.split(" ")

@@ -305,3 +305,13 @@ def test_a_broker_without_the_credential_is_refused() -> None:
     steps.send(b"r=" + nonce + b"x,s=c2FsdA==,i=4096")
     with pytest.raises(LoginFailed, match="does not have the credential"):
         steps.send(b"v=" + base64.b64encode(bytes(32)))
+
+
+async def test_a_plain_client_of_a_tls_listener_learns_what_it_needs() -> None:
+    async with klamm.Cluster(brokers=1, security="ssl") as cluster:
+        servers = cluster.bootstrap_servers
+        with pytest.raises(klamm.ClusterUnreachable) as raised:
+            await brokers_seen(servers)
+    said = str(raised.value)
+    assert said.startswith(f"{servers} is a listener with TLS: the client needs security.protocol SSL or SASL_SSL")
+    assert said.count(servers) == 1

@@ -32,7 +32,7 @@ def test_both_pages_have_examples_of_the_filter_and_of_its_tables() -> None:
 
 @pytest.mark.parametrize(("page", "command", "output"), EXAMPLES)
 def test_an_example_gives_what_its_page_shows(page: str, command: str, output: str) -> None:
-    ran = command.replace("scripts/klamm", f"'{sys.executable}' -P -m klamm")
+    ran = command.replace("klamm assign", f"'{sys.executable}' -P -m klamm assign")
     assert ran != command
     more = {"NO_COLOR": "1", "PYTHONUTF8": "1"}
     done = subprocess.run(

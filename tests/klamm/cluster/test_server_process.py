@@ -188,3 +188,23 @@ def test_a_python_without_trio_is_named_in_one_line(tmp_path: Path, monkeypatch:
     server = ServerProcess(brokers=1, environment={"PYTHONPATH": path})
     with pytest.raises(ServerFailed, match=r"^klamm serve needs trio, .*: KLAMM_COMMAND can name .* klamm$"), server:
         pass
+
+
+def test_a_command_that_cannot_be_run_is_named_with_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "the command cannot be run: /none: No such file"
+    with pytest.raises(ServerFailed, match=said), ServerProcess(command=["/none"]):
+        pass
+    monkeypatch.setenv("KLAMM_COMMAND", "/nowhere/klamm --x")
+    said = "^klamm serve was not started: the variable KLAMM_COMMAND names a command that cannot be run: /nowhere/klamm"
+    with pytest.raises(ServerFailed, match=said), ServerProcess():
+        pass
+
+
+def test_a_missing_dependency_is_named_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "trio.py").write_text("raise ModuleNotFoundError(\"No module named 'trio'\", name='trio')\n")
+    ended = subprocess.run(
+        [sys.executable, "-m", "klamm", "serve"], capture_output=True, text=True, check=False, cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+    )  # fmt: skip
+    said = "klamm: the package 'trio' is missing in this Python: install Klamm with its dependencies\n"
+    assert (ended.returncode, ended.stderr) == (2, said)

@@ -81,7 +81,7 @@ async def test_bad_rules_and_waits_are_refused_with_the_reason() -> None:
             assert reason in got[1]["error"]
         await cluster.ask("POST", "/faults", {"id": "mine"})
         status, got = await cluster.ask("POST", "/faults/mine/wait", {"timeout_ms": 10})
-        assert (status, got["error"]) == (504, "rule mine has after 0.01 s 0 of 1 hits")
+        assert (status, got["error"]) == (504, "rule mine has 0 of 1 hit after 0.01 s")
         assert (await cluster.ask("POST", "/faults", {"id": "mine"}))[0] == 400
 
 
@@ -92,7 +92,7 @@ async def test_a_wait_ends_when_its_rule_is_removed() -> None:
 
             async def wait() -> None:
                 status, got = await cluster.ask("POST", "/faults/mine/wait", {"timeout_ms": 60_000})
-                assert (status, got["error"]) == (504, "rule mine was removed with 0 of 1 hits")
+                assert (status, got["error"]) == (504, "rule mine was removed with 0 of 1 hit")
 
             nursery.start_soon(wait)
             await trio.testing.wait_all_tasks_blocked()
@@ -147,6 +147,7 @@ def test_rules_are_printed_as_lines() -> None:
     assert as_text({"faults": [rule, rule]}) == line * 2
     assert as_text(rule) == line + "  Produce v9  -  broker 1  o-0 o-1\n"
     assert as_text({"removed": 2}) == "2 rules are removed\n"
+    assert as_text({"removed": 1}) == "1 rule is removed\n"
 
 
 async def test_rules_of_a_file_apply_from_the_start(tmp_path: Path) -> None:
@@ -182,7 +183,7 @@ def test_yaml_needs_its_package_and_says_so(tmp_path: Path) -> None:
     try:
         import yaml  # noqa: F401
     except ImportError:
-        with pytest.raises(ValueError, match=r"YAML needs PyYAML: install klamm\[yaml\], or write JSON"):
+        with pytest.raises(ValueError, match=r"YAML needs PyYAML: pip install 'klamm\[yaml\]', or write JSON"):
             read_fault_file(file)
         return
     (rule,) = read_fault_file(file)

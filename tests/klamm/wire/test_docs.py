@@ -19,7 +19,7 @@ def test_the_page_has_examples() -> None:
 
 @pytest.mark.parametrize(("told", "output"), EXAMPLES)
 def test_an_example_gives_what_the_page_shows(told: str, output: str) -> None:
-    ran = told.replace("scripts/klamm", f"'{sys.executable}' -P -m klamm")
+    ran = told.replace("klamm wire", f"'{sys.executable}' -P -m klamm wire")
     done = subprocess.run(
         ["bash", "-c", ran], capture_output=True, text=True, env=environment(), timeout=SECONDS, check=False
     )
