@@ -250,7 +250,7 @@ def test_a_rule_is_removed_if_the_run_is_interrupted_while_it_is_added() -> None
     client.run = Run(scenario, {})
     with pytest.raises(KeyboardInterrupt):
         client.run.run(client)
-    assert (client.rules, len(client.run.report.steps)) == ({}, 0)
+    assert (client.rules, len(client.run.report.steps)) == ({}, 1)
     client = _Client(2)  # the second one does not wait
     client.run = Run(scenario, {})
     with pytest.raises(KeyboardInterrupt):
