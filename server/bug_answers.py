@@ -9,11 +9,13 @@ topic's name or id, the index of a partition, a config resource).
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from klamm.broker.handlers.alter_replica_log_dirs import refuse_moves
 from klamm.broker.handlers.batches_written import ACKS_OF_NONE
 from klamm.controller.core import Call
 from klamm.protocol.api import Api
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Array, Message, WireField, wire_fields
+from klamm.protocol.messages.brokers.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from klamm.protocol.messages.data.produce import ProduceRequest
 
 NAMES = frozenset(
@@ -40,6 +42,8 @@ def refuse_all(call: Call, error: ErrorCode) -> Message | None:
 
 def refused_whole(api: Api[Any, Any], version: int, request: Message, code: ErrorCode) -> Message | None:
     """The response that refuses all of a request with one error code. None if the response has no error code."""
+    if isinstance(request, AlterReplicaLogDirsRequest):  # its items are by directory, and their results are not
+        return refuse_moves(request, code)
     response = api.response
     fields = _fields(response, version)
     if named := _code(fields):

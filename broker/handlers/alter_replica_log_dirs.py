@@ -59,9 +59,9 @@ def handle_alter_replica_log_dirs(
     brokers: SimulatedBrokers, image: MetadataImage, request: AlterReplicaLogDirsRequest, context: RequestContext
 ) -> Outcome:
     """A code for each replica. If a replica is named twice, the last directory counts."""
-    wanted = _wanted(request)
     if context.refuse_cluster(AclOperation.ALTER):
-        return Outcome(_answer(dict.fromkeys(wanted, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)))
+        return Outcome(refuse_moves(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    wanted = _wanted(request)
     broker_id = -1 if context.requester.asked_broker_id is None else context.requester.asked_broker_id
     broker = brokers.by_id.get(broker_id)
     moved = ReplicasMoved(brokers, broker_id)
@@ -72,6 +72,11 @@ def handle_alter_replica_log_dirs(
         for (topic, index), path in wanted.items()
     }
     return Outcome(_answer(codes), effects=[moved])
+
+
+def refuse_moves(request: AlterReplicaLogDirsRequest, code: ErrorCode) -> AlterReplicaLogDirsResponse:
+    """The response that refuses each replica with one error code."""
+    return _answer(dict.fromkeys(_wanted(request), code))
 
 
 def _wanted(request: AlterReplicaLogDirsRequest) -> dict[tuple[str, int], str]:

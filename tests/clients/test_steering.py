@@ -89,6 +89,38 @@ def test_a_producer_waits_while_the_leader_s_disk_is_away(
     assert values(cluster, topic_name) == [b"0", b"1"]
 
 
+def test_a_write_waits_for_a_follower_that_fetches_nothing(
+    cluster: ServerProcess, client: Client, topic_name: str
+) -> None:
+    cluster.create_topic(topic_name, 1, 3)
+    client.write(topic_name, b"0")
+    follower = next(one for one in (1, 2, 3) if one != cluster.leader(topic_name, 0))
+    watched = cluster.fail("Produce", topic=topic_name)
+    cluster.set_replication_rate(follower, 0)
+    try:
+        writing = _begin_to_write(client, topic_name)
+        assert cluster.wait_for_fault(watched, 1, SECONDS).hits == 1
+        assert "Produce" not in {one.api for one in cluster.requests(fault=watched)}, "it is not answered yet"
+    finally:
+        cluster.set_replication_rate(follower, None)
+    writing()
+    assert values(cluster, topic_name) == [b"0", b"1"]
+    assert cluster.fault(watched).hits == 1
+
+
+def test_a_topic_that_a_client_makes_by_writing_is_awaited(
+    cluster: ServerProcess, client: Client, topic_name: str
+) -> None:
+    with pytest.raises(TimeoutError, match="does not exist"):
+        cluster.wait_for_topic(topic_name, timeout_seconds=0.05)
+    watched = cluster.fail("Produce", topic=topic_name)
+    client.write(topic_name, b"0")
+    cluster.wait_for_topic(topic_name, 1, SECONDS)
+    cluster.wait_for_isr(topic_name, 0, SECONDS)
+    assert cluster.fault(watched).hits >= 1
+    assert values(cluster, topic_name) == [b"0"]
+
+
 def test_a_fenced_broker_loses_its_leaderships_and_clients_go_on(
     cluster: ServerProcess, client: Client, topic_name: str
 ) -> None:

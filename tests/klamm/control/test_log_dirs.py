@@ -132,6 +132,24 @@ async def test_what_cannot_be_moved_is_refused_by_replica() -> None:
         assert only.error_code == ErrorCode.LOG_DIR_NOT_FOUND, "the last directory counts"
 
 
+async def test_a_fault_rule_refuses_each_replica_of_a_request() -> None:
+    async with klamm.Cluster(brokers=1, log_dirs=2, clock="manual") as cluster:
+        await cluster.create_topic(TOPIC, 3, 1)
+        fault = await cluster.fail("AlterReplicaLogDirs", "KAFKA_STORAGE_ERROR", times=1)
+        first, second = (
+            AlterReplicaLogDir(path=path, topics=[AlterReplicaLogDirTopic(name=TOPIC, partitions=indexes)])
+            for path, indexes in ((FIRST, [2]), (SECOND, [0, 1]))
+        )
+        request = alter_replica_log_dirs.AlterReplicaLogDirsRequest(dirs=[first, second])
+        answer = await ask(cluster, 1, alter_replica_log_dirs.API, 2, request)
+        assert [(found.topic_name, [(row.partition_index, row.error_code) for row in found.partitions])
+                for found in answer.results] == [(TOPIC, [(index, 56) for index in (2, 0, 1)])]  # fmt: skip
+        assert (await cluster.fault(fault)).hits == 1
+        await cluster.advance("1m")
+        assert directories(cluster, 0) == {1: FIRST}, "what was refused has not happened"
+        assert await move(cluster, 1, SECOND, 0) == [0]
+
+
 async def test_a_directory_named_before_the_replica_exists_is_used() -> None:
     async with klamm.Cluster(brokers=1, log_dirs=3, clock="manual") as cluster:
         third = "/tmp/kafka-logs-3"
