@@ -41,7 +41,11 @@ from klamm.controller.sessions import BrokerSessions
 from klamm.controller.settings import Settings
 from klamm.controller.steps import ITEMS_AT_ONCE, run_whole
 from klamm.controller.topic_policy import Unjudged
-from klamm.controller.transitions.features import BOOTSTRAP_LEVELS, bootstrap_records, refuse_other_metadata_version
+from klamm.controller.transitions.features import (
+    bootstrap_records,
+    new_metadata_version,
+    refuse_other_metadata_version,
+)
 from klamm.protocol.fields import Message
 from klamm.protocol.record_batch import BatchBuilder
 from klamm.protocol.uuid import Uuid
@@ -97,7 +101,7 @@ class Controller:
         self._rng_of_fetch_sessions = new_generator(settings.seed, log.end_offset, 2)
         if not self.image.features:
             self._commit(bootstrap_records(settings))
-        refuse_other_metadata_version(self.image)
+        refuse_other_metadata_version(self.image, settings)
         self._sessions.grant(self.image, clock_ms())
         brokers.begin(self.image, clock_ms())
         self._background = Background(self.image, settings, self._replication, self._sessions, self._commit, clock_ms)
@@ -389,4 +393,4 @@ class Controller:
     def _new_batch(self) -> BatchBuilder:
         """An empty batch that writes records in the versions of the cluster's metadata.version. A new log has the
         metadata.version of its first records."""
-        return BatchBuilder(self.image.features.get(METADATA_VERSION, BOOTSTRAP_LEVELS[METADATA_VERSION]))
+        return BatchBuilder(self.image.features.get(METADATA_VERSION) or new_metadata_version(self.settings))

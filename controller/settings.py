@@ -78,6 +78,9 @@ class Settings:
     """The id of the broker that is the controller, too; None: the controller is a node of its own."""
     client_telemetry: bool = False
     """Whether client metrics are listed in ApiVersions, read and kept (KIP-714)."""
+    metadata_version: int | None = None
+    """The level of metadata.version of a new log; another log with another level is refused. None: that of the
+    release."""
     emulation: Emulation = NO_EMULATION
     """As which releases of Apache Kafka the brokers act."""
     kip_578_versions: bool = False

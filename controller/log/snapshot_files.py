@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
+from klamm.controller.feature_names import METADATA_VERSION
 from klamm.controller.log.data_dir import sync_dir
 from klamm.controller.log.errors import CorruptSnapshot, os_errors_as_log_errors
 from klamm.controller.log.segment_files import decoded_batch, walk_batches
@@ -26,6 +27,8 @@ from klamm.protocol.record_batch import (
     encode_batch,
     encode_control_batch,
 )
+from klamm.protocol.record_versions import LATEST_METADATA_VERSION
+from klamm.protocol.records.cluster import FeatureLevelRecord
 from klamm.protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
 from klamm.quick_dataclasses import dataclass
 
@@ -146,12 +149,21 @@ def encode_snapshot(leader_epoch: int, content: SnapshotContent) -> Iterator[tup
     timestamp_ms = content.timestamp_ms
     header = SnapshotHeaderRecord(last_contained_log_timestamp=content.last_contained_log_timestamp)
     yield encode_control_batch(0, leader_epoch, timestamp_ms, [header]), 1
-    offset = 1
+    offset, metadata_version = 1, LATEST_METADATA_VERSION
     for records in content.batches:
         count = count_records(records)
-        yield encode_batch(offset, leader_epoch, timestamp_ms, records), count
+        metadata_version = _metadata_version(records, metadata_version)
+        yield encode_batch(offset, leader_epoch, timestamp_ms, records, metadata_version), count
         offset += count
     yield encode_control_batch(offset, leader_epoch, timestamp_ms, [SnapshotFooterRecord()]), 1
+
+
+def _metadata_version(records: Records, before: int) -> int:
+    """The metadata.version in which these records are written: that of their own record, which is the first."""
+    first = next(iter(records), None)
+    if isinstance(first, FeatureLevelRecord) and first.name == METADATA_VERSION:
+        return first.feature_level
+    return before
 
 
 def _walk(path: Path, decode: Callable[[bytes, int], tuple[T, int]]) -> Iterator[tuple[int, T]]:

@@ -1,7 +1,7 @@
 """Which updates of feature levels are valid, in the order and with the texts of Kafka's FeatureControlManager.
 
-metadata.version cannot change: Klamm writes records of the newest version only, and Apache Kafka 4.3 refuses each
-downgrade from it, because that version changed the metadata.
+metadata.version can only be raised: Apache Kafka 4.3 refuses each downgrade over a version that changed the metadata,
+and Klamm every one.
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ def _fault_of_change(name: str, now: int, level: int, upgrade_type: int) -> ApiE
     """The error of a change between two levels that are supported."""
     if level == now:
         return None
-    if name == METADATA_VERSION:
+    if name == METADATA_VERSION and level < now:
         reason = (
             "Unsafe metadata downgrade is not supported in this version."
             if upgrade_type == UpgradeType.UNSAFE_DOWNGRADE

@@ -71,6 +71,8 @@ class Cluster(FaultMethods, RequestMethods, SteeringMethods, ScenarioMethods, Cl
         kafka_version: the release of Apache Kafka as which the brokers act, such as "2.8" (docs/old-versions.md); also
             for a listener or client ids, "4.3,EXTERNAL=2.8,client:legacy-*=2.1". None: 4.3.
         max_version: the newest version that is served of single APIs, such as "Metadata=9,Fetch=11".
+        metadata_version: the metadata.version of a new log, a level or a name such as "4.0-IV3"; None: that of
+            `kafka_version`.
         kip_578_versions: serve the API versions that KIP-578 adds, as `klamm serve --kip-578-versions` does.
         client_telemetry: list the APIs of client metrics, and keep what clients push, as `klamm serve
             --client-telemetry` does.

@@ -2,15 +2,34 @@
 SettingsError."""
 
 from dataclasses import replace
+from typing import TypedDict
 
 from klamm.cluster.options import ClusterOptions
-from klamm.controller.releases import NO_EMULATION, Emulation, decode_max_versions, decode_releases
+from klamm.controller.releases import (
+    NO_EMULATION,
+    Emulation,
+    decode_max_versions,
+    decode_metadata_version,
+    decode_releases,
+)
 from klamm.controller.settings import SettingsError
 from klamm.server.listeners import ListenerPlan
 
 
-def plan_emulation(options: ClusterOptions) -> Emulation:
-    """The releases and caps that the options ask for."""
+class VersionSettings(TypedDict):
+    """The fields of `Settings` with versions."""
+
+    emulation: Emulation
+    metadata_version: int | None
+
+
+def plan_versions(options: ClusterOptions) -> VersionSettings:
+    """What the options ask for."""
+    level = None if options.metadata_version is None else decode_metadata_version(options.metadata_version)
+    return {"emulation": _emulation(options), "metadata_version": level}
+
+
+def _emulation(options: ClusterOptions) -> Emulation:
     emulation = NO_EMULATION
     if options.kafka_version is not None:
         emulation = decode_releases(options.kafka_version)

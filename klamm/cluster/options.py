@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict
 
+from klamm.cluster.version_options import checked_kafka_version, checked_max_version, checked_metadata_version
 from klamm.console.shown import shown
 from klamm.controller.data_limits import (
     DEFAULT_DATA_LIMITS,
@@ -23,7 +24,6 @@ from klamm.controller.data_limits import (
     MAX_SNAPSHOT_RECORDS,
     MIN_DATA_MEMORY_BYTES,
 )
-from klamm.controller.releases import decode_releases
 from klamm.quick_dataclasses import dataclass
 from klamm.server.addresses import Address, NamedAddress, decode_advertised, decode_listen, decode_listener
 
@@ -72,6 +72,8 @@ class ClusterOptions:
     kafka_version: str | None = None
     """The release of Apache Kafka as which the brokers act, such as "2.8", or a list with releases for listeners and
     client ids, such as "3.6,EXTERNAL=2.8,client:legacy-*=2.1". None: the newest."""
+    metadata_version: str | None = None
+    """The metadata.version of a new log: a level, a name such as "4.0-IV3" or a release. None: the release's."""
     max_version: str | None = None
     """The newest version that is served of single APIs, such as "Metadata=9,Fetch=4"."""
     kip_578_versions: bool = False
@@ -120,6 +122,7 @@ class ClusterArguments(TypedDict, total=False):
     profile: Literal["kip", "kafka"]
     kafka_version: str | None
     max_version: str | None
+    metadata_version: str | None
     kip_578_versions: bool
     client_telemetry: bool
     log_dirs: int | None
@@ -296,21 +299,6 @@ def _checked_clock(clock: object) -> str:
     return str(clock)
 
 
-def checked_kafka_version(text: object) -> str:
-    """The text, if it names a release, or is a list of releases for listeners and client ids."""
-    if not isinstance(text, str):
-        raise ValueError(f"Kafka version {shown(text)}: a text is expected, such as '2.8'")
-    decode_releases(text)
-    return text
-
-
-def checked_max_version(text: object) -> str:
-    """The text, if it may be a list of APIs with versions. The names of APIs are checked later."""
-    if not isinstance(text, str):
-        raise ValueError(f"max version {shown(text)}: a text is expected, such as 'Metadata=9'")
-    return text
-
-
 def _checked_security(protocol: object) -> str:
     if protocol not in SECURITY_PROTOCOLS:
         raise ValueError(f"security {shown(protocol)}: one of {', '.join(SECURITY_PROTOCOLS)} is expected")
@@ -368,6 +356,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "controller_listener": lambda text: checked_address("controller_listener", text),
     "kafka_version": checked_kafka_version,
     "max_version": checked_max_version,
+    "metadata_version": checked_metadata_version,
     "kip_578_versions": lambda flag: _checked_flag("kip_578_versions", flag),
     "client_telemetry": lambda flag: _checked_flag("client_telemetry", flag),
     "log_dirs": _number("log_dirs", 1, MAX_LOG_DIRS),
@@ -390,7 +379,7 @@ _MAY_BE_NONE = frozenset(
     {
         "listen", "advertise", "controller_listener", "config", "configs", "broker_configs", "seed", "cluster_id",
         "data_dir", "request_log", "start_ms", "faults", "security", "log_dirs",
-        "kafka_version", "max_version",
+        "kafka_version", "max_version", "metadata_version",
     }
 )  # fmt: skip
 OPTION_NAMES = tuple(_CHECKS)

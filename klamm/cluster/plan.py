@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from klamm.cluster.emulated import plan_emulation, refuse_without_listener
+from klamm.cluster.emulated import plan_versions, refuse_without_listener
 from klamm.cluster.listener_plan import decided_by_options, plan_listeners, warn_of_security
 from klamm.cluster.log_dirs import with_log_dirs
 from klamm.cluster.options import ClusterOptions
@@ -107,7 +107,7 @@ def plan_cluster(
     settings = replace(
         settings,
         controller_id=combined if combined in broker_ids else None,
-        emulation=plan_emulation(options),
+        **plan_versions(options),
         kip_578_versions=options.kip_578_versions,
         client_telemetry=options.client_telemetry,
         data_limits=_data_limits(options),

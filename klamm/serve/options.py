@@ -19,12 +19,11 @@ from klamm.cluster.options import (
     ClusterOptions,
     checked_broker_ids,
     checked_cluster_id,
-    checked_kafka_version,
     checked_log_file,
-    checked_max_version,
     checked_racks,
     decode_user,
 )
+from klamm.cluster.version_options import checked_kafka_version, checked_max_version, checked_metadata_version
 from klamm.console.options import CommandParser, Once, UsageError, argument_of, file_path, whole_number
 from klamm.controller.data_limits import (
     DEFAULT_DATA_LIMITS,
@@ -133,6 +132,13 @@ def _add_cluster(group: argparse._ArgumentGroup) -> None:
         type=argument_of(checked_max_version),
         action=Once,
         help="newest versions served, as Metadata=9 (default: all)",
+    )
+    add(
+        "--metadata-version",
+        metavar="V",
+        type=argument_of(checked_metadata_version),
+        action=Once,
+        help="metadata.version of a new log (default: 4.3-IV0)",
     )
     add("--kip-578-versions", action="store_true", help="also serve the API versions that KIP-578 adds")
     add("--client-telemetry", action="store_true", help="ask clients for their metrics (KIP-714)")

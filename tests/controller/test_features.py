@@ -1,16 +1,27 @@
 """The feature levels of a log: with which level it can be continued, and the effects of eligible leader replicas."""
 
+import re
+from collections.abc import Iterator
+
 import pytest
 
+from klamm.broker.data.record_batches import HEADER_BYTES
+from klamm.controller.log.snapshot_files import SnapshotContent, encode_snapshot
 from klamm.controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from klamm.controller.metadata.replay import ReplayError
+from klamm.controller.metadata.snapshot import copy_image, snapshot_batches
+from klamm.controller.releases import RELEASES, Emulation, decode_metadata_version
 from klamm.controller.settings import Settings
 from klamm.controller.transitions.config_changes import clear_elr_records
-from klamm.controller.transitions.features import bootstrap_records, refuse_other_metadata_version
+from klamm.controller.transitions.features import bootstrap_records, new_metadata_version, refuse_other_metadata_version
+from klamm.protocol.messages.cluster.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from klamm.protocol.raw_records import decode_metadata_value, read_record
+from klamm.protocol.record_batch import decode_batch_header
 from klamm.protocol.records.cluster import FeatureLevelRecord
 from klamm.protocol.records.configs import ConfigRecord
 from klamm.protocol.records.partitions import ClearElrRecord
 from tests.controller.cluster_states import apply
+from tests.controller.handlers.cluster import DrivenCluster, directory
 
 MIN_ISR = ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name="t", name="min.insync.replicas", value="2")
 CLUSTER_MIN_ISR = ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value="2")
@@ -23,20 +34,126 @@ def new_image() -> MetadataImage:
     return image
 
 
-@pytest.mark.parametrize("level", [29, 30, 31])
-def test_a_log_is_gone_on_with_at_one_metadata_version_alone(level: int) -> None:
+@pytest.mark.parametrize("level", [23, 29, 30, 31])
+def test_a_log_is_gone_on_with_at_its_metadata_version(level: int) -> None:
     image = new_image()
     apply(image, FeatureLevelRecord(name="metadata.version", feature_level=level))
-    if level == 30:
-        refuse_other_metadata_version(image)
+    if level <= 30:
+        refuse_other_metadata_version(image, Settings())
+        refuse_other_metadata_version(image, Settings(metadata_version=level))
+        with pytest.raises(
+            ReplayError, match=f"^the metadata log is at metadata.version {level}, and 24 is asked for$"
+        ):
+            refuse_other_metadata_version(image, Settings(metadata_version=24))
     else:
         with pytest.raises(ReplayError, match=f"the metadata log is at metadata.version {level}, and Klamm goes on"):
-            refuse_other_metadata_version(image)
+            refuse_other_metadata_version(image, Settings())
+
+
+@pytest.mark.parametrize("level", [21, 25])
+def test_a_log_without_eligible_leader_replicas_is_refused(level: int) -> None:
+    image = MetadataImage()
+    apply(image, FeatureLevelRecord(name="metadata.version", feature_level=level))
+    refused = (
+        f"^the metadata log is at metadata.version {level} without eligible leader replicas, and Klamm goes on with 23"
+    )
+    with pytest.raises(ReplayError, match=refused):
+        refuse_other_metadata_version(image, Settings())
+
+
+LEVELS = {
+    23: {"eligible.leader.replicas.version": 1, "group.version": 1},
+    24: {"eligible.leader.replicas.version": 1, "group.version": 1, "transaction.version": 2},
+    27: {"eligible.leader.replicas.version": 1, "group.version": 1, "transaction.version": 2},
+    28: {"eligible.leader.replicas.version": 1, "group.version": 1, "share.version": 1, "transaction.version": 2},
+}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_new_log_has_the_features_of_its_metadata_version(level: int) -> None:
+    image = MetadataImage()
+    apply(image, *bootstrap_records(Settings(metadata_version=level)))
+    assert dict(image.features) == {"metadata.version": level, **LEVELS[level]}
+
+
+@pytest.mark.parametrize(
+    ("name", "level"), [("2.8", 30), ("3.9", 30), ("4.0", 25), ("4.1", 27), ("4.2", 29), ("4.3", 30)]
+)
+def test_a_new_log_has_the_metadata_version_of_the_release(name: str, level: int) -> None:
+    emulation = Emulation(RELEASES[name])
+    assert new_metadata_version(Settings(emulation=emulation)) == level
+    assert new_metadata_version(Settings(emulation=emulation, metadata_version=26)) == 26
+
+
+METADATA_VERSIONS = {
+    "30": 30, "23": 23, "4.0-IV3": 25, "4.0": 25, "4.1": 27, "4.2": 29, "4.3": 30, "4.3-IV0": 30, " 4.0-IV1 ": 23,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", METADATA_VERSIONS)
+def test_names_of_metadata_versions(text: str) -> None:
+    assert decode_metadata_version(text) == METADATA_VERSIONS[text]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("4.0-IV9", "there is no metadata.version '4.0-IV9' (did you mean 4.0-IV3?)"),
+        ("6", "there is no metadata.version '6'"),
+        ("", "there is no metadata.version ''"),
+        (
+            "3.9",
+            "metadata.version 3.9-IV0 has no eligible leader replicas, which Klamm's elections need; 4.0-IV1 is the",
+        ),
+        ("22", "metadata.version 4.0-IV0 has no eligible leader replicas"),
+    ],
+)
+def test_bad_metadata_versions(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(reason)}"):
+        decode_metadata_version(text)
+
+
+@pytest.mark.parametrize(("level", "version"), [(23, 3), (29, 3), (30, 4)])
+def test_records_follow_the_level_also_in_snapshots(level: int, version: int) -> None:
+    cluster = DrivenCluster(2, metadata_version=level)
+    assert cluster.create_at("t", [1, 2]).error_code == 0
+    cluster.heartbeat(1, cordoned_log_dirs=[directory(1)])
+    cluster.lose(2)
+    in_log = [one for part in cluster.log.parts() for batch in part.batches for one in versions_in(batch)]
+    assert ("RegisterBrokerRecord", version) in in_log
+    assert ("PartitionRecord", 2) in in_log
+    assert bool(cluster.image.brokers[1].cordoned_log_dirs) is (level == 30), "older records have no cordons"
+    content = SnapshotContent(snapshot_batches(copy_image(cluster.image)), 0, 0)
+    in_snapshot = [one for batch, _ in encode_snapshot(1, content) for one in versions_in(batch)]
+    assert {one for one in in_snapshot if one[0] == "RegisterBrokerRecord"} == {("RegisterBrokerRecord", version)}
+
+
+def versions_in(batch: bytes) -> Iterator[tuple[str, int]]:
+    """The metadata records in a batch, with their versions."""
+    if decode_batch_header(batch, 0).is_control:
+        return
+    at = HEADER_BYTES
+    while at < len(batch):
+        record, at = read_record(batch, at, len(batch))
+        message, version = decode_metadata_value(record.value)
+        yield type(message).__name__, version
+
+
+def test_the_metadata_version_of_a_cluster_can_be_raised() -> None:
+    cluster = DrivenCluster(1, metadata_version=25)
+    upgrade = [FeatureUpdateKey(feature="metadata.version", max_version_level=30, upgrade_type=1)]
+    assert cluster.ask(UpdateFeaturesRequest(timeout_ms=1, feature_updates=upgrade), version=1).error_code == 0
+    assert cluster.image.features["metadata.version"] == 30
+    cluster.join(2)
+    last = [one for part in cluster.log.parts() for batch in part.batches for one in versions_in(batch)]
+    assert [one for one in last if one[0] == "RegisterBrokerRecord"] == [
+        ("RegisterBrokerRecord", 3), ("RegisterBrokerRecord", 4)
+    ]  # fmt: skip
 
 
 def test_a_log_that_names_no_metadata_version_is_refused() -> None:
     with pytest.raises(ReplayError, match=r"at metadata\.version None"):
-        refuse_other_metadata_version(MetadataImage())
+        refuse_other_metadata_version(MetadataImage(), Settings())
 
 
 @pytest.mark.parametrize("level", [None, 0, 1])

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from klamm.controller.authorizer import AclOperation
 from klamm.controller.context import RequestContext
 from klamm.controller.effects import BrokerContact, WentOffline
+from klamm.controller.feature_names import METADATA_VERSION
 from klamm.controller.log_records import Record, count_records
 from klamm.controller.metadata.broker import BrokerState
 from klamm.controller.metadata.image import MetadataImage
@@ -28,6 +29,9 @@ from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequ
 from klamm.protocol.records.brokers import BrokerRegistrationChangeRecord
 from klamm.protocol.uuid import Uuid
 
+FIRST_LEVEL_WITH_CORDONS = 30
+"""Records have cordoned log directories from this level of metadata.version on."""
+
 
 def handle_broker_heartbeat(image: MetadataImage, request: BrokerHeartbeatRequest, context: RequestContext) -> Outcome:
     """Whether the broker has caught up with its registration, is fenced, and may stop."""
@@ -46,7 +50,8 @@ def handle_broker_heartbeat(image: MetadataImage, request: BrokerHeartbeatReques
     records: list[Record] = []
     if loses and not many:
         records += plan_broker_loss(image, context.settings, broker.broker_id, offline)
-    records += _log_dir_changes(request, broker, offline)
+    may_cordon = image.features.get(METADATA_VERSION, 0) >= FIRST_LEVEL_WITH_CORDONS
+    records += _log_dir_changes(request, broker, offline, may_cordon=may_cordon)
     records += plan_status(image, context.settings, broker, after)
     leaving = after is BrokerStatus.CONTROLLED_SHUTDOWN and before is not after
     shutdown_offset = context.log_end_offset + count_records(records) if leaving else None
@@ -92,13 +97,13 @@ def _wish(
 
 
 def _log_dir_changes(
-    request: BrokerHeartbeatRequest, broker: BrokerState, offline: Collection[Uuid]
+    request: BrokerHeartbeatRequest, broker: BrokerState, offline: Collection[Uuid], *, may_cordon: bool
 ) -> Iterator[Record]:
     """The records for directories that went offline, and for cordoned directories."""
     change = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
     if offline and len(offline) < len(broker.log_dirs):
         change.log_dirs = [directory for directory in broker.log_dirs if directory not in offline]
-    cordoned = request.cordoned_log_dirs
+    cordoned = request.cordoned_log_dirs if may_cordon else None
     if cordoned is not None and tuple(cordoned) != broker.cordoned_log_dirs:
         change.cordoned_log_dirs = list(cordoned)
     if change.log_dirs or change.cordoned_log_dirs is not None:

@@ -95,6 +95,7 @@ class DrivenCluster:
         log: MemoryLog | None = None,
         data_limits: DataLimits = DEFAULT_DATA_LIMITS,
         emulation: Emulation = NO_EMULATION,
+        metadata_version: int | None = None,
     ) -> None:
         self.clock = Clock()
         self.settings = Settings(
@@ -104,6 +105,7 @@ class DrivenCluster:
             broker_static_configs=broker_configs or {},
             data_limits=data_limits,
             emulation=emulation,
+            metadata_version=metadata_version,
         )
         self.log = new_memory_log() if log is None else log
         self.racks = racks

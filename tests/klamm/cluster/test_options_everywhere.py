@@ -43,6 +43,7 @@ VALUES: Final[dict[str, tuple[Any, Any]]] = {
     "controller_listener": ("127.0.0.1:0", "127.0.0.1:0"),
     "kafka_version": ("3.6,client:old*=2.1", "3.6,client:old*=2.1"),
     "max_version": ("Metadata=9,Fetch=11", "Metadata=9,Fetch=11"),
+    "metadata_version": ("4.0-IV3", "4.0-IV3"),
     "kip_578_versions": (True, True),
     "client_telemetry": (True, True),
     "log_dirs": (3, "3"),

@@ -200,7 +200,9 @@ def test_a_log_of_an_older_metadata_version_is_refused(tmp_path: Path) -> None:
     before = segment.read_bytes()
     for _ in range(2):
         line = refused_on(tmp_path)
-        assert line.startswith("the metadata log is at metadata.version 25, and Klamm goes on with 30 alone: ")
+        assert line.startswith(
+            "the metadata log is at metadata.version 25 without eligible leader replicas, and Klamm "
+        )
     assert segment.read_bytes().startswith(before)
 
 
