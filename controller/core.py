@@ -32,10 +32,12 @@ from klamm.controller.metadata.partition_table import PartitionTable
 from klamm.controller.metadata.replay import replay
 from klamm.controller.metadata.snapshot import copy_image
 from klamm.controller.metadata_log import CONTROLLER_ID, MetadataLog
+from klamm.controller.observers import Observers
 from klamm.controller.outcome import Outcome
 from klamm.controller.quotas.mutations import UNLIMITED, MutationBuckets, MutationQuota
 from klamm.controller.quotas.usage import ClientRates, windows_of
 from klamm.controller.random_ids import new_uuid, random_bytes
+from klamm.controller.restore import restore
 from klamm.controller.served_apis import ServedApis, served_with
 from klamm.controller.sessions import BrokerSessions
 from klamm.controller.settings import Settings
@@ -48,6 +50,7 @@ from klamm.controller.transitions.features import (
 )
 from klamm.protocol.fields import Message
 from klamm.protocol.record_batch import BatchBuilder
+from klamm.protocol.records.transactions import AbortTransactionRecord
 from klamm.protocol.uuid import Uuid
 
 __all__ = ["Answer", "Call", "Controller", "PendingSnapshot"]
@@ -76,7 +79,7 @@ class Controller:
             log.cluster_id,
             CONTROLLER_ID if settings.controller_id is None else settings.controller_id,
             log.directory_id,
-            settings.is_quorum_dynamic,
+            log.is_quorum_dynamic,
             leader_epoch=log.leader_epoch,
         )
         self._log = log
@@ -95,10 +98,11 @@ class Controller:
         """The level of the controller's own root logger, if a request has set it."""
         self._followers: list[Callable[[Delta], None]] = []
         """The subscribers to deltas. They are called in this order, after `_replication`."""
-        self._restore(log)
+        is_in_transaction = restore(self.image, log)
         self.rng = new_generator(settings.seed, log.end_offset)
         self._rng_outside_the_log = new_generator(settings.seed, log.end_offset, 1)
         self._rng_of_fetch_sessions = new_generator(settings.seed, log.end_offset, 2)
+        self._commit([AbortTransactionRecord(reason="controller failover")] if is_in_transaction else [])
         if not self.image.features:
             self._commit(bootstrap_records(settings))
         refuse_other_metadata_version(self.image, settings)
@@ -106,25 +110,15 @@ class Controller:
         brokers.begin(self.image, clock_ms())
         self._background = Background(self.image, settings, self._replication, self._sessions, self._commit, clock_ms)
         self._followers.append(self._background.follow)
-        background = self._background
-        self._liveness = BrokerLiveness(self._sessions, lambda: background.departing, lambda: background.losses_pending)
+        self.observers = Observers()
+        self._liveness = BrokerLiveness(self._sessions, self._replication, self.observers, self._background)
         self._soft = SoftState(
             image=self.image,
             set_root_log_level=self._set_root_log_level,
             touch_session=self._sessions.touch,
             leave_work=self._background.begin,
+            make_quorum_dynamic=self._make_quorum_dynamic,
         )
-
-    def _restore(self, log: MetadataLog) -> None:
-        if log.snapshot is not None:
-            for batch in log.read_snapshot():
-                if not batch.is_control:
-                    replay(self.image, batch.contents, batch.base_offset)
-            # The records of a snapshot have offsets of their own, beginning with 0.
-            self.image.next_offset = log.snapshot.end_offset
-        for batch in log.read():
-            if not batch.is_control:
-                replay(self.image, batch.contents, batch.base_offset)
 
     def subscribe(self, follow: Callable[[Delta], None]) -> None:
         """Call `follow` with the delta of each batch, after it is replayed and the controller has processed the delta
@@ -163,6 +157,10 @@ class Controller:
     def advertise(self, host: str, port: int) -> None:
         """Set the end point of the controller's own listener (KIP-919)."""
         self.identity = replace(self.identity, controller_end_point=(host, port))
+
+    def _make_quorum_dynamic(self) -> None:
+        self._log.make_quorum_dynamic(self._clock_ms())
+        self.identity = replace(self.identity, is_dynamic=True)
 
     def submit(self, call: Call) -> Answer:
         """Decide one request. Raises LogError if its records cannot be appended. Raises, with nothing changed, Unjudged

@@ -29,6 +29,12 @@ from klamm.controller.handlers.partitions.alter_partition import handle_alter_pa
 from klamm.controller.handlers.partitions.alter_partition_reassignments import handle_alter_partition_reassignments
 from klamm.controller.handlers.partitions.elect_leaders import handle_elect_leaders
 from klamm.controller.handlers.partitions.list_partition_reassignments import handle_list_partition_reassignments
+from klamm.controller.handlers.quorum.controller_registration import handle_controller_registration
+from klamm.controller.handlers.quorum.elections import (
+    handle_begin_quorum_epoch,
+    handle_end_quorum_epoch,
+    handle_vote,
+)
 from klamm.controller.handlers.quorum.fetch_snapshot import handle_fetch_snapshot
 from klamm.controller.handlers.quorum.voter_changes import (
     handle_add_raft_voter,
@@ -78,10 +84,14 @@ from klamm.protocol.messages.partitions import (
 )
 from klamm.protocol.messages.raft import (
     add_raft_voter,
+    begin_quorum_epoch,
+    controller_registration,
     describe_quorum,
+    end_quorum_epoch,
     fetch_snapshot,
     remove_raft_voter,
     update_raft_voter,
+    vote,
 )
 from klamm.protocol.messages.security import (
     alter_user_scram_credentials,
@@ -143,6 +153,10 @@ HANDLERS: Final[Handlers] = {
     describe_cluster.API: handle_describe_cluster,
     envelope.API: handle_envelope,
     fetch_snapshot.API: handle_fetch_snapshot,
+    vote.API: handle_vote,
+    begin_quorum_epoch.API: handle_begin_quorum_epoch,
+    end_quorum_epoch.API: handle_end_quorum_epoch,
+    controller_registration.API: handle_controller_registration,
     broker_registration.API: handle_broker_registration,
     broker_heartbeat.API: handle_broker_heartbeat,
     unregister_broker.API: handle_unregister_broker,

@@ -25,6 +25,8 @@ class SoftState:
     has to reach before it may stop."""
     leave_work: "Callable[[Departing | WentOffline], None]"
     """Hands work that is too much for one request to the background."""
+    make_quorum_dynamic: Callable[[], None]
+    """Appends the records of a dynamic quorum to the metadata log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,14 @@ class BrokerContact:
 
     def apply(self, soft: SoftState, now_ms: int) -> None:
         soft.touch_session(self.broker_id, now_ms, self.controlled_shutdown_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumUpgrade:
+    """The step from kraft.version 0 to 1. Its records are control records of the log, which the image does not have."""
+
+    def apply(self, soft: SoftState, _now_ms: int) -> None:
+        soft.make_quorum_dynamic()
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,11 @@ class MetadataLog(Protocol):
         ...
 
     @property
+    def is_quorum_dynamic(self) -> bool:
+        """Whether the log has the records of a dynamic quorum: kraft.version 1 (KIP-853)."""
+        ...
+
+    @property
     def end_offset(self) -> int:
         """The offset that the next record will get."""
         ...
@@ -84,6 +89,10 @@ class MetadataLog(Protocol):
     def append_batch(self, batch: BatchBuilder, timestamp_ms: int) -> tuple[int, int]:
         """Write encoded records as one batch, and return their first and last offset. They are durable only after
         `sync`."""
+        ...
+
+    def make_quorum_dynamic(self, timestamp_ms: int) -> None:
+        """Append the records of a dynamic quorum, unless it is dynamic already."""
         ...
 
     def sync(self) -> None:

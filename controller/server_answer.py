@@ -11,6 +11,7 @@ from typing import Final
 from klamm.controller.delayed_answer import Key
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata_log_reader import MetadataLogReader
+from klamm.controller.observers import ObserverFetch
 from klamm.protocol.fields import Message
 from klamm.quick_dataclasses import dataclass
 
@@ -41,6 +42,8 @@ class LogPart:
     is_final: bool = True
     """Whether the response can be sent now. If not, the server waits until the log is longer than `end_offset`, or
     until `wait_ms` have passed, and then reads again."""
+    fetched: ObserverFetch | None = None
+    """The fetch of the observer that asked, if its log is a beginning of this one."""
     warning: str = ""
     """Why the operator should look at the broker that asked; empty: there is no reason."""
 

@@ -76,6 +76,11 @@ class Settings:
     """Broker configs of one broker, by its id; they override those of all brokers."""
     controller_id: int | None = None
     """The id of the broker that is the controller, too; None: the controller is a node of its own."""
+    real_topics: str = "*"
+    """A pattern as that of a shell: new topics with such names are on real brokers, if there are any beside simulated
+    ones."""
+    dynamic_quorum: bool = False
+    """Whether the quorum is dynamic without a config that says it."""
     client_telemetry: bool = False
     """Whether client metrics are listed in ApiVersions, read and kept (KIP-714)."""
     metadata_version: int | None = None
@@ -156,10 +161,12 @@ class Settings:
 
     @property
     def is_quorum_dynamic(self) -> bool:
-        """Whether `controller.quorum.bootstrap.servers` is set and `controller.quorum.voters` is not."""
+        """Whether a new quorum is dynamic, and a static one becomes so: it was asked for, or
+        `controller.quorum.bootstrap.servers` is set and `controller.quorum.voters` is not."""
         configs = self.static_configs
         is_static = bool(configs.get("controller.quorum.voters", "").strip())
-        return bool(configs.get("controller.quorum.bootstrap.servers", "").strip()) and not is_static
+        has_servers = bool(configs.get("controller.quorum.bootstrap.servers", "").strip())
+        return self.dynamic_quorum or (has_servers and not is_static)
 
     @property
     def controller_listener_name(self) -> str:

@@ -42,6 +42,8 @@ def broker_properties_parser() -> CommandParser:
         help=f"the address on which the broker listens (default: {DEFAULT_LISTEN})")  # fmt: skip
     add("--advertise", metavar="HOST[:PORT]", type=argument_of(decode_advertised), action=Once,
         help="the address that clients and other brokers get (default: that of --listen)")  # fmt: skip
+    add("--dynamic-quorum", action="store_true",
+        help="controller.quorum.bootstrap.servers instead of voters, for klamm serve --dynamic-quorum")  # fmt: skip
     add("--log-dir", metavar="DIR", type=_log_dir, action=Once, required=True, help="the broker's log directory")
     return parser
 
@@ -58,7 +60,7 @@ def broker_properties_text(arguments: Sequence[str]) -> str:
         "process.roles": "broker",
         "node.id": str(given.id),
         "broker.rack": given.rack,
-        "controller.quorum.voters": f"{CONTROLLER_ID}@{controller}",
+        **_quorum(controller, is_dynamic=given.dynamic_quorum),
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
@@ -68,6 +70,13 @@ def broker_properties_text(arguments: Sequence[str]) -> str:
     }
     lines = (f"{name}={_escaped(value)}\n" for name, value in properties.items() if value is not None)
     return _HEAD.format(given.cluster_id) + "".join(lines)
+
+
+def _quorum(controller: Address, *, is_dynamic: bool) -> dict[str, str]:
+    """The config by which the broker finds the controller."""
+    if is_dynamic:
+        return {"controller.quorum.bootstrap.servers": str(controller)}
+    return {"controller.quorum.voters": f"{CONTROLLER_ID}@{controller}"}
 
 
 def _advertised_address(listen: Address, advertise: Address | None) -> Address:

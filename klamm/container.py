@@ -2,7 +2,7 @@
 
     python -m klamm.container [OPTIONS]       klamm serve, with options from the variables and these options
     python -m klamm.container COMMAND …       any other command of klamm
-    python -m klamm.container healthcheck     exit code 0 if the first broker answers
+    python -m klamm.container healthcheck     exit code 0 if the first broker answers, or without brokers the controller
     python -m klamm.container run [OPTIONS]   as the first form, and prints a line of Kafka's log for Testcontainers
     python -m klamm.container sh …            a shell, from which Testcontainers calls `run` after it sets variables
 
@@ -28,7 +28,7 @@ from typing import Final
 from klamm.__main__ import EXIT_REFUSED
 from klamm.__main__ import main as klamm_main
 from klamm.cluster.options import MAX_BROKER_ID
-from klamm.server.addresses import Address, NamedAddress, decode_listener
+from klamm.server.addresses import Address, NamedAddress, decode_listen, decode_listener
 
 LISTEN: Final = Address("0.0.0.0", 9092)
 DATA_DIR: Final = "/var/lib/kafka/data"
@@ -162,7 +162,10 @@ def listener_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def main_address(environ: Mapping[str, str]) -> Address:
-    """The address of the first broker's first client listener, which HEALTHCHECK connects to. Raises ContainerError."""
+    """The address that HEALTHCHECK connects to: the first broker's first client listener, or without simulated brokers
+    that of the controller. Raises ContainerError."""
+    if controller := _controller_of_real_brokers(environ):
+        return controller
     variables = listener_variables(environ)
     if not variables:
         return LISTEN
@@ -178,6 +181,16 @@ def main_address(environ: Mapping[str, str]) -> Address:
     except SettingsError as error:
         raise ContainerError(str(error)) from None
     return next(one.bind for one in plan.brokers if one.name == plan.main)
+
+
+def _controller_of_real_brokers(environ: Mapping[str, str]) -> Address | None:
+    """The controller's listener if the options have no simulated broker."""
+    with suppress(ValueError):  # the server refuses such options
+        options = shlex.split(environ.get(OPTIONS, ""))
+        listener = _value(options, "--controller-listener")
+        if _value(options, "--brokers") == "0" and listener is not None:
+            return decode_listen(listener)
+    return None
 
 
 def is_healthy(listening: Address) -> bool:
@@ -263,6 +276,16 @@ def _refuse_foreign(folder: Path) -> None:
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _value(options: Sequence[str], option: str) -> str | None:
+    """The value of an option, `--option VALUE` or `--option=VALUE`."""
+    for given, following in zip(options, [*options[1:], ""], strict=True):
+        if given == option:
+            return following
+        if given.startswith(f"{option}="):
+            return given.partition("=")[2]
+    return None
 
 
 def _gives(options: Sequence[str], option: str) -> bool:

@@ -90,7 +90,14 @@ class RequestPath:
         self._max_memory_bytes = limits.decoded_request_bytes
         self._max_answer_bytes = limits.answer_bytes
         self._turns = turns
-        self.server_answers = ServerAnswers(log, flusher, events, self.answer, threads=threads)
+        self.server_answers = ServerAnswers(
+            log,
+            flusher,
+            events,
+            self.answer,
+            lambda fetch: controller.observers.note(fetch, clock_ms()),
+            threads=threads,
+        )
         """Completes answers with bytes of the metadata log, and answers to forwarded requests."""
         self._waits = Waits(controller, turns, purgatory, self.server_answers, policy, clock_ms, self._attempt)
         self._purgatory = purgatory

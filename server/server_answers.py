@@ -12,6 +12,7 @@ import trio
 
 from klamm.controller.client import Client
 from klamm.controller.metadata_log_reader import MetadataLogReader
+from klamm.controller.observers import ObserverFetch
 from klamm.controller.server_answer import Forwarded, LogAnswer, LogPart, ServerAnswer
 from klamm.protocol.codec.messages import decode_message
 from klamm.protocol.errors import ErrorCode, NotServed, ProtocolError, UnsupportedVersion
@@ -43,13 +44,22 @@ class ServerAnswers:
     """Completes each `ServerAnswer`. `close` ends those that wait."""
 
     def __init__(
-        self, log: MetadataLogReader, flusher: Flusher, events: EventLog, decide: Decide, *, threads: bool
+        self,
+        log: MetadataLogReader,
+        flusher: Flusher,
+        events: EventLog,
+        decide: Decide,
+        observe: Callable[[ObserverFetch], None],
+        *,
+        threads: bool,
     ) -> None:
-        """`threads`: whether the log is read in threads. A test's clock would jump meanwhile."""
+        """`observe` is called with each fetch of an observer. `threads`: whether the log is read in threads. A test's
+        clock would jump meanwhile."""
         self._log = log
         self._flusher = flusher
         self._events = events
         self._decide = decide
+        self._observe = observe
         self._threads = threads
         self._waiting: set[trio.CancelScope] = set()
         self._is_closed = False
@@ -82,9 +92,10 @@ class ServerAnswers:
         answer.response = found.response
 
     async def _read_once(self, answer: LogAnswer) -> LogPart:
-        if self._threads:
-            return await trio.to_thread.run_sync(answer.read, self._log)
-        return answer.read(self._log)
+        found = await trio.to_thread.run_sync(answer.read, self._log) if self._threads else answer.read(self._log)
+        if found.fetched is not None:
+            self._observe(found.fetched)
+        return found
 
     async def _wait(self, wait_ms: int, found: LogPart) -> None:
         """Wait until the log is longer than what was found. An observer that is ahead of the log always waits for the

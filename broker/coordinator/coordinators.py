@@ -192,7 +192,7 @@ class Coordinators:
                 continue
             for index in range(image.partition_count(topic)):
                 leader = image.partitions.read(topic.row, index).leader
-                if leader >= 0 and leader not in self._data.down:
+                if self._is_here(leader):
                     wanted[topic_name, index] = topic.topic_id, leader
         for at, shard in list(self._shards.items()):
             if wanted.get(at) != (shard.topic.topic_id, shard.broker_id):
@@ -201,6 +201,11 @@ class Coordinators:
         for (topic_name, index), (_, leader) in wanted.items():
             if (topic_name, index) not in self._shards:
                 self._begin(image, topic_name, index, leader)
+
+    def _is_here(self, broker_id: int) -> bool:
+        """Whether the broker is a simulated one that is up. Real brokers have coordinators of their own."""
+        simulated = self._data.simulated
+        return (simulated is None or broker_id in simulated) and broker_id not in self._data.down
 
     def _begin(self, image: MetadataImage, topic_name: str, index: int, broker_id: int) -> None:
         state = self._states[topic_name](broker_id)

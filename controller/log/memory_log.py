@@ -9,17 +9,26 @@ The event loop appends: only it changes `_parts`. One worker thread at a time wr
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from klamm.controller.log.batch_index import BatchIndex, Extent
 from klamm.controller.log.epoch import encode_leader_change
 from klamm.controller.log.errors import LogError
 from klamm.controller.log.memory_reader import MemoryReader
+from klamm.controller.log.quorum import STATIC_QUORUM, Quorum, QuorumPlan
 from klamm.controller.log.snapshot_files import SnapshotContent, encode_snapshot
 from klamm.controller.log_records import Records
 from klamm.controller.metadata_log import Snapshot, SnapshotFailed
 from klamm.controller.metadata_log_reader import SnapshotId
-from klamm.protocol.record_batch import Batch, BatchBuilder, decode_batch, decode_batch_header, decode_batches
+from klamm.protocol.record_batch import (
+    Batch,
+    BatchBuilder,
+    decode_batch,
+    decode_batch_header,
+    decode_batches,
+    encode_control_batch,
+)
 from klamm.protocol.uuid import Uuid
 
 MAX_MEMORY_LOG_BYTES: Final = 2 << 30
@@ -68,6 +77,7 @@ class MemoryLog:
         *,
         max_log_bytes: int = MAX_MEMORY_LOG_BYTES,
         keep_history: bool = False,
+        quorum: QuorumPlan = STATIC_QUORUM,
     ) -> None:
         """With `keep_history`, snapshots do not replace the beginning of the log."""
         self.cluster_id = cluster_id
@@ -82,7 +92,10 @@ class MemoryLog:
         self._size_bytes = 0
         self._last_timestamp_ms = timestamp_ms
         self._refusal: str | None = None
-        self._keep(encode_leader_change(0, self.leader_epoch, timestamp_ms))
+        self._plan_of_quorum = quorum
+        of_quorum = Quorum().changes(quorum, directory_id)
+        self._quorum = Quorum().after(of_quorum)
+        self._keep(encode_leader_change(0, self.leader_epoch, timestamp_ms, of_quorum))
 
     @property
     def durable_offset(self) -> int:
@@ -109,7 +122,19 @@ class MemoryLog:
             return None
         if self._parts[-1].batches:
             self._parts = (*self.parts(), MemoryPart(self.end_offset))
-        return MemorySnapshotPlace(self, self.end_offset, self._last_timestamp_ms)
+        return MemorySnapshotPlace(self, self.end_offset, self._last_timestamp_ms, self._quorum)
+
+    @property
+    def is_quorum_dynamic(self) -> bool:
+        return self._quorum.is_dynamic
+
+    def make_quorum_dynamic(self, timestamp_ms: int) -> None:
+        self._refuse_if_broken()
+        records = self._quorum.changes(replace(self._plan_of_quorum, is_dynamic=True), self.directory_id)
+        if records:
+            self._keep(encode_control_batch(self.end_offset, self.leader_epoch, timestamp_ms, records))
+            self._quorum = self._quorum.after(records)
+            self._last_timestamp_ms = timestamp_ms
 
     def append_batch(self, batch: BatchBuilder, timestamp_ms: int) -> tuple[int, int]:
         self._refuse_if_broken()
@@ -174,16 +199,17 @@ class MemoryLog:
 class MemorySnapshotPlace:
     """A `SnapshotPlace` in memory."""
 
-    def __init__(self, log: MemoryLog, end_offset: int, last_timestamp_ms: int) -> None:
+    def __init__(self, log: MemoryLog, end_offset: int, last_timestamp_ms: int, quorum: Quorum) -> None:
         self.end_offset = end_offset
         self._log = log
         self._last_timestamp_ms = last_timestamp_ms
+        self._quorum = quorum
 
     def write(self, batches: Iterable[Records], timestamp_ms: int) -> Snapshot:
         if self._log.durable_offset < self.end_offset:
             raise SnapshotFailed(f"the log is durable to offset {self._log.durable_offset}, not to {self.end_offset}")
         pieces, record_count = [], 0
-        content = SnapshotContent(batches, timestamp_ms, self._last_timestamp_ms)
+        content = SnapshotContent(batches, timestamp_ms, self._last_timestamp_ms, self._quorum)
         for batch, count in encode_snapshot(self._log.leader_epoch, content):
             pieces.append(batch)
             record_count += count

@@ -17,25 +17,26 @@ before it or the whole log is used, with a warning, if it reaches as far; then n
 
 import mmap
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from klamm.controller.log.errors import CorruptLog, CorruptSnapshot, LogError, os_errors_as_log_errors
+from klamm.controller.log.quorum import NO_QUORUM, Quorum
 from klamm.controller.log.segment_files import SegmentFile, list_segments, walk_batches
 from klamm.controller.log.snapshot_files import (
     SnapshotFile,
     WholeSnapshot,
     check_snapshot,
+    checked_batch,
     list_snapshots,
     remove_parts,
 )
+from klamm.protocol.fields import Message
 from klamm.protocol.record_batch import (
     HEADER_BYTES,
     BatchHeader,
     CorruptBatch,
-    check_batch,
-    decode_batch_header,
     find_sound_batch,
 )
 from klamm.quick_dataclasses import dataclass
@@ -51,13 +52,16 @@ class Found:
     leader_epoch: int = 0
     snapshot: SnapshotFile | None = None
     """The snapshot that replaces the records below its end offset; None: there is none."""
+    quorum: Quorum = NO_QUORUM
 
-    def accept(self, path: Path, position: int, header: BatchHeader) -> None:
-        """Go on to the end of the next batch; CorruptLog if it cannot be the next one."""
+    def accept(self, path: Path, position: int, header: BatchHeader, controls: Sequence[Message]) -> None:
+        """Go on to the end of the next batch, which has these control records; CorruptLog if it cannot be the next
+        one."""
         if reason := self._refusal(header):
             raise CorruptLog(path, position, self.end_offset, reason)
         self.end_offset = header.last_offset + 1
         self.leader_epoch = header.leader_epoch
+        self.quorum = self.quorum.after(controls)
 
     def _refusal(self, header: BatchHeader) -> str | None:
         if header.base_offset != self.end_offset or header.last_offset < header.base_offset:
@@ -84,6 +88,7 @@ class Recovered:
     leader_epoch: int
     last_segment: SegmentFile | None
     """The segment to append to; None: a new one is needed."""
+    quorum: Quorum
 
 
 def recover_log(log_folder: Path, recovery_point: int | None, warn: Callable[[str], None]) -> Recovered:
@@ -124,7 +129,9 @@ def _recover_behind(
     log_folder: Path, snapshot: WholeSnapshot | None, recovery_point: int | None, warn: Callable[[str], None]
 ) -> Recovered:
     segments, empty = _split_empty_tail(list_segments(log_folder))
-    found = Found() if snapshot is None else Found(snapshot.file.end_offset, snapshot.file.leader_epoch, snapshot.file)
+    found = Found()
+    if snapshot is not None:
+        found = Found(snapshot.file.end_offset, snapshot.file.leader_epoch, snapshot.file, snapshot.quorum)
     while len(segments) > 1 and segments[1].base_offset <= found.end_offset:
         segments.pop(0)  # all of it is in the snapshot
     if segments and segments[0].base_offset < found.end_offset:
@@ -146,8 +153,8 @@ def _recover_behind(
                 f"for all up to offset {snapshot.file.end_offset}: the log begins anew there, and nothing is lost"
             )
         leader_epoch = max(found.leader_epoch, snapshot.file.leader_epoch)
-        return Recovered(snapshot, snapshot.file.end_offset, leader_epoch, None)
-    return Recovered(snapshot, found.end_offset, found.leader_epoch, last_segment)
+        return Recovered(snapshot, snapshot.file.end_offset, leader_epoch, None, found.quorum)
+    return Recovered(snapshot, found.end_offset, found.leader_epoch, last_segment, found.quorum)
 
 
 def _split_empty_tail(segments: list[SegmentFile]) -> tuple[list[SegmentFile], list[SegmentFile]]:
@@ -175,8 +182,8 @@ def _check_segment(
     try:
         size = os.fstat(fd).st_size
         try:
-            for position, header in walk_batches(fd, size, _checked_header):
-                found.accept(path, position, header)
+            for position, (header, controls) in walk_batches(fd, size, checked_batch):
+                found.accept(path, position, header, controls)
         except CorruptBatch as error:
             sound = _find_sound_batch(fd, error.position + 1, size)
             if damage := _damage(found, recovery_point, sound, is_last=is_last):
@@ -208,11 +215,6 @@ def _missing(found: Found, recovery_point: int | None) -> str | None:
     if recovery_point is None or end_offset >= recovery_point:
         return None
     return f"the log was durable up to offset {recovery_point}"
-
-
-def _checked_header(data: bytes, position: int) -> tuple[BatchHeader, int]:
-    end = check_batch(data, position)
-    return decode_batch_header(data, position), end
 
 
 def _find_sound_batch(fd: int, start: int, size: int) -> int | None:

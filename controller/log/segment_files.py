@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from klamm.protocol.record_batch import Batch, CorruptBatch, decode_batch
+from klamm.protocol.record_batch import Batch, CorruptBatch, check_batch, decode_batch, decode_batch_header
 
 _WINDOW_BYTES: Final = 1 << 20
 _OFFSET_DIGITS: Final = 20
@@ -67,3 +67,15 @@ def walk_batches(fd: int, size: int, decode: Callable[[bytes, int], tuple[T, int
             at = end
         window = _WINDOW_BYTES if at else 2 * window
         position += at
+
+
+def decoded_from(first_offset: int) -> Callable[[bytes, int], tuple[Batch | None, int]]:
+    """For `walk_batches`: whole batches, None for those below an offset."""
+
+    def decode(data: bytes, position: int) -> tuple[Batch | None, int]:
+        end = check_batch(data, position)
+        if decode_batch_header(data, position).last_offset < first_offset:
+            return None, end
+        return decoded_batch(data, position)
+
+    return decode

@@ -11,9 +11,10 @@ with an old durable offset keeps a file open longer. One worker thread at a time
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from klamm.controller.log.data_dir import (
     LOG_FOLDER,
@@ -26,10 +27,11 @@ from klamm.controller.log.data_dir import (
 )
 from klamm.controller.log.epoch import encode_leader_change
 from klamm.controller.log.errors import CorruptLog, LogError, os_errors_as_log_errors
+from klamm.controller.log.quorum import STATIC_QUORUM, Quorum, QuorumPlan
 from klamm.controller.log.quorum_state import keep_epoch, kept_epoch, next_epoch
 from klamm.controller.log.recovery import Recovered, recover_log
 from klamm.controller.log.recovery_point import RecoveryPoint, load_recovery_point
-from klamm.controller.log.segment_files import decoded_batch, list_segments, segment_path, walk_batches
+from klamm.controller.log.segment_files import decoded_batch, decoded_from, list_segments, segment_path, walk_batches
 from klamm.controller.log.segment_reader import SegmentPart, SegmentReader
 from klamm.controller.log.snapshot_files import (
     SnapshotContent,
@@ -40,9 +42,10 @@ from klamm.controller.log.snapshot_files import (
     snapshot_path,
     write_snapshot,
 )
+from klamm.controller.log.tail import OpenSegment, Tail
 from klamm.controller.log_records import Records
 from klamm.controller.metadata_log import Snapshot, SnapshotFailed
-from klamm.protocol.record_batch import Batch, BatchBuilder, CorruptBatch, check_batch, decode_batch_header
+from klamm.protocol.record_batch import Batch, BatchBuilder, CorruptBatch, decode_batch_header, encode_control_batch
 from klamm.protocol.uuid import Uuid
 
 DEFAULT_SEGMENT_BYTES: Final = 1 << 30
@@ -52,23 +55,6 @@ KEPT_SNAPSHOTS: Final = 2
 
 # fdatasync, if the system has it, syncs the file's size but not metadata that no reader needs.
 _sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
-
-
-class _OpenSegment(NamedTuple):
-    base_offset: int
-    path: Path
-    fd: int
-
-
-class _Tail(NamedTuple):
-    """The end of the log, and the open segments: those not yet durable, and last the one being written."""
-
-    end_offset: int
-    segments: tuple[_OpenSegment, ...]
-
-    def not_durable(self, durable_offset: int) -> list[_OpenSegment]:
-        ends = [*(segment.base_offset for segment in self.segments), self.end_offset][1:]
-        return [segment for segment, end in zip(self.segments, ends, strict=True) if end > durable_offset]
 
 
 class SegmentLog:
@@ -86,12 +72,14 @@ class SegmentLog:
         segment_bytes: int = DEFAULT_SEGMENT_BYTES,
         expected_cluster_id: str | None = None,
         keep_history: bool = False,
+        quorum: QuorumPlan = STATIC_QUORUM,
     ) -> "SegmentLog":
         """Lock the directory, check the log, begin a new epoch, durably.
 
         A new directory gets the new ids. `warn` is called when a torn tail was cut off. Raises LogError, with one line,
         for a directory that cannot be used: no directory, not writable, full, in use, not Klamm's, corrupt, or of
         another cluster than the expected one (None: any). With `keep_history`, snapshots do not delete segments.
+        `quorum` is what the epoch begins with, if the quorum is dynamic.
         """
         with contextlib.ExitStack() as undo:
             create_data_dir(data_dir)
@@ -101,14 +89,21 @@ class SegmentLog:
             identity = load_identity(data_dir, Identity(new_cluster_id, new_directory_id))
             if expected_cluster_id not in (None, identity.cluster_id):
                 raise LogError(f"{data_dir} is of cluster {identity.cluster_id}, not of {expected_cluster_id}")
-            log = cls(data_dir / LOG_FOLDER, identity, lock, segment_bytes, keep_history=keep_history)
+            log = cls(data_dir / LOG_FOLDER, identity, lock, segment_bytes, quorum, keep_history=keep_history)
             undo.callback(log._close_files)
             log._begin(timestamp_ms, warn)
             undo.pop_all()
         return log
 
     def __init__(
-        self, log_folder: Path, identity: Identity, lock: DataDirLock, segment_bytes: int, *, keep_history: bool
+        self,
+        log_folder: Path,
+        identity: Identity,
+        lock: DataDirLock,
+        segment_bytes: int,
+        quorum: QuorumPlan,
+        *,
+        keep_history: bool,
     ) -> None:
         self.cluster_id = identity.cluster_id
         self.directory_id = identity.directory_id
@@ -121,10 +116,12 @@ class SegmentLog:
         self._log_folder = log_folder
         self._lock = lock
         self._segment_bytes = segment_bytes
+        self._plan_of_quorum = quorum
+        self._quorum = Quorum()
         self._keep_history = keep_history
         self._snapshots: tuple[WholeSnapshot, ...] = ()
         """The newest snapshots that are known to be complete, the newest last."""
-        self._tail = _Tail(0, ())
+        self._tail = Tail(0, ())
         self._active_bytes = 0
         self._roll = False
         """Whether the next batch begins a new segment."""
@@ -136,6 +133,18 @@ class SegmentLog:
     @property
     def end_offset(self) -> int:
         return self._tail.end_offset
+
+    @property
+    def is_quorum_dynamic(self) -> bool:
+        return self._quorum.is_dynamic
+
+    def make_quorum_dynamic(self, timestamp_ms: int) -> None:
+        self._refuse_if_broken()
+        records = self._quorum.changes(replace(self._plan_of_quorum, is_dynamic=True), self.directory_id)
+        if records:
+            self._write(encode_control_batch(self.end_offset, self.leader_epoch, timestamp_ms, records))
+            self._quorum = self._quorum.after(records)
+            self._last_timestamp_ms = timestamp_ms
 
     def append_batch(self, batch: BatchBuilder, timestamp_ms: int) -> tuple[int, int]:
         self._refuse_if_broken()
@@ -171,7 +180,7 @@ class SegmentLog:
                 fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
                 try:
                     size = active_bytes if segment.path == active else os.fstat(fd).st_size
-                    decode = decoded_batch if segment.base_offset >= first_offset else _decoded_from(first_offset)
+                    decode = decoded_batch if segment.base_offset >= first_offset else decoded_from(first_offset)
                     for position, batch in walk_batches(fd, size, decode):
                         if batch is None:
                             continue
@@ -218,9 +227,8 @@ class SegmentLog:
         self._refuse_if_broken()
         self._roll = self._roll or roll
         path = snapshot_path(self._log_folder, self.end_offset, self.leader_epoch)
-        return SegmentSnapshotPlace(
-            self, SnapshotFile(self.end_offset, self.leader_epoch, path), self._last_timestamp_ms
-        )
+        file = SnapshotFile(self.end_offset, self.leader_epoch, path)
+        return SegmentSnapshotPlace(self, file, self._last_timestamp_ms, self._quorum)
 
     def keep_snapshot(self, snapshot: WholeSnapshot) -> None:
         """Add a new snapshot, and delete the segments and snapshots below the one before it, the oldest first. So the
@@ -258,11 +266,13 @@ class SegmentLog:
         self._snapshots = (found.snapshot,) if found.snapshot else ()
         self.leader_epoch = next_epoch(self._log_folder, found.leader_epoch)
         self._make_durable(found)
-        keep_epoch(self._log_folder, self.leader_epoch)
+        of_quorum = found.quorum.changes(self._plan_of_quorum, self.directory_id)
+        self._quorum = found.quorum.after(of_quorum)
+        keep_epoch(self._log_folder, self.leader_epoch, is_dynamic=self._quorum.is_dynamic)
         self._note_found_parts(found)
-        self._tail = _Tail(found.end_offset, ())
+        self._tail = Tail(found.end_offset, ())
         self._open_segment(found.last_segment.base_offset if found.last_segment else found.end_offset)
-        self._write(encode_leader_change(found.end_offset, self.leader_epoch, timestamp_ms))
+        self._write(encode_leader_change(found.end_offset, self.leader_epoch, timestamp_ms, of_quorum))
         self._last_timestamp_ms = timestamp_ms
         self.sync()
 
@@ -304,7 +314,7 @@ class SegmentLog:
             unsynced = self._tail.not_durable(self.durable_offset)
             # A sync that runs now ignores segments that were durable when it began, so these can be closed.
             synced = [segment for segment in self._tail.segments if segment not in unsynced]
-            self._tail = _Tail(self.end_offset, (*unsynced, _OpenSegment(base_offset, path, fd)))
+            self._tail = Tail(self.end_offset, (*unsynced, OpenSegment(base_offset, path, fd)))
             self._active_bytes = os.fstat(fd).st_size
             self._parts = (*self.parts(), SegmentPart(self.end_offset, path, self._active_bytes))
             for segment in synced:
@@ -322,7 +332,7 @@ class SegmentLog:
                 rest = rest[os.write(segments[-1].fd, rest) :]
         self._active_bytes += len(batch)
         self._parts[-1].index.append(header, self._active_bytes)
-        self._tail = _Tail(header.last_offset + 1, segments)
+        self._tail = Tail(header.last_offset + 1, segments)
         return header.base_offset, header.last_offset
 
     @contextlib.contextmanager
@@ -342,7 +352,7 @@ class SegmentLog:
     def _close_files(self) -> None:
         for segment in self._tail.segments:
             os.close(segment.fd)
-        self._tail = _Tail(self.end_offset, ())
+        self._tail = Tail(self.end_offset, ())
         if self._recovery_point is not None:
             self._recovery_point.close()
             self._recovery_point = None
@@ -351,10 +361,11 @@ class SegmentLog:
 class SegmentSnapshotPlace:
     """A `SnapshotPlace` beside the segments."""
 
-    def __init__(self, log: SegmentLog, file: SnapshotFile, last_timestamp_ms: int) -> None:
+    def __init__(self, log: SegmentLog, file: SnapshotFile, last_timestamp_ms: int, quorum: Quorum) -> None:
         self._log = log
         self._file = file
         self._last_timestamp_ms = last_timestamp_ms
+        self._quorum = quorum
 
     @property
     def end_offset(self) -> int:
@@ -365,20 +376,9 @@ class SegmentSnapshotPlace:
             durable = f"the log, which is durable to {self._log.durable_offset}"
             raise SnapshotFailed(f"a snapshot to offset {self.end_offset} would say more than {durable}")
         try:
-            snapshot = write_snapshot(self._file, SnapshotContent(batches, timestamp_ms, self._last_timestamp_ms))
+            content = SnapshotContent(batches, timestamp_ms, self._last_timestamp_ms, self._quorum)
+            snapshot = write_snapshot(self._file, content)
             self._log.keep_snapshot(snapshot)
         except LogError as error:
             raise SnapshotFailed(str(error)) from error
         return Snapshot(self.end_offset, snapshot.record_count)
-
-
-def _decoded_from(first_offset: int) -> Callable[[bytes, int], tuple[Batch | None, int]]:
-    """For `walk_batches`: whole batches, None for those below an offset."""
-
-    def decode(data: bytes, position: int) -> tuple[Batch | None, int]:
-        end = check_batch(data, position)
-        if decode_batch_header(data, position).last_offset < first_offset:
-            return None, end
-        return decoded_batch(data, position)
-
-    return decode

@@ -2,11 +2,12 @@
 
 A snapshot is what Apache Kafka calls one: `<end offset>-<epoch>.checkpoint`, record batches with offsets of their own
 from 0 on, between a control batch with the header and one with the footer, all in the epoch of the last record that it
-stands for (KIP-630). It is written under another name, and has its own when it is whole and durable.
+stands for (KIP-630). The records of a dynamic quorum follow the header. It is written under another name, and has its
+own when it is whole and durable.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
@@ -14,6 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 from klamm.controller.feature_names import METADATA_VERSION
 from klamm.controller.log.data_dir import sync_dir
 from klamm.controller.log.errors import CorruptSnapshot, os_errors_as_log_errors
+from klamm.controller.log.quorum import NO_QUORUM, Quorum
 from klamm.controller.log.segment_files import decoded_batch, walk_batches
 from klamm.controller.log_records import Records, count_records
 from klamm.protocol.fields import Message
@@ -51,10 +53,11 @@ class SnapshotFile(NamedTuple):
 
 
 class WholeSnapshot(NamedTuple):
-    """A snapshot that was checked or written completely, and the number of its records."""
+    """A snapshot that was checked or written completely, the number of its records, and the quorum at its end."""
 
     file: SnapshotFile
     record_count: int
+    quorum: Quorum = NO_QUORUM
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ class SnapshotContent:
     batches: Iterable[Records]
     timestamp_ms: int
     last_contained_log_timestamp: int
+    quorum: Quorum = NO_QUORUM
 
 
 def snapshot_path(log_folder: Path, end_offset: int, leader_epoch: int) -> Path:
@@ -90,9 +94,10 @@ def remove_parts(log_folder: Path) -> None:
 
 def check_snapshot(snapshot: SnapshotFile) -> WholeSnapshot:
     """Read every byte, without a look at what the metadata means; CorruptSnapshot if it is not as it was written."""
-    end_offset, closed_at = 0, -1
-    for position, (header, control) in _walk(snapshot.path, _checked):
-        reason = None
+    end_offset, closed_at, quorum = 0, -1, Quorum()
+    for position, (header, controls) in _walk(snapshot.path, checked_batch):
+        reason, control = None, controls[0] if controls else None
+        quorum = quorum.after(controls)
         if header.base_offset != end_offset or header.last_offset < header.base_offset:
             reason = f"it has offsets {header.base_offset} to {header.last_offset}"
         elif header.leader_epoch != snapshot.leader_epoch:
@@ -110,7 +115,7 @@ def check_snapshot(snapshot: SnapshotFile) -> WholeSnapshot:
         with os_errors_as_log_errors("read", snapshot.path):
             size = snapshot.path.stat().st_size
         raise CorruptSnapshot(snapshot.path, size, "it ends without a footer")
-    return WholeSnapshot(snapshot, end_offset)
+    return WholeSnapshot(snapshot, end_offset, quorum)
 
 
 def read_snapshot(snapshot: SnapshotFile) -> Iterator[Batch]:
@@ -141,15 +146,16 @@ def write_snapshot(snapshot: SnapshotFile, content: SnapshotContent) -> WholeSna
         with suppress(OSError):
             part.unlink()
         raise
-    return WholeSnapshot(snapshot, record_count)
+    return WholeSnapshot(snapshot, record_count, content.quorum)
 
 
 def encode_snapshot(leader_epoch: int, content: SnapshotContent) -> Iterator[tuple[bytes, int]]:
     """Each batch of a snapshot, the control batches included, with the number of its records."""
     timestamp_ms = content.timestamp_ms
     header = SnapshotHeaderRecord(last_contained_log_timestamp=content.last_contained_log_timestamp)
-    yield encode_control_batch(0, leader_epoch, timestamp_ms, [header]), 1
-    offset, metadata_version = 1, LATEST_METADATA_VERSION
+    controls = [header, *content.quorum.records]
+    yield encode_control_batch(0, leader_epoch, timestamp_ms, controls), len(controls)
+    offset, metadata_version = len(controls), LATEST_METADATA_VERSION
     for records in content.batches:
         count = count_records(records)
         metadata_version = _metadata_version(records, metadata_version)
@@ -174,11 +180,11 @@ def _walk(path: Path, decode: Callable[[bytes, int], tuple[T, int]]) -> Iterator
             raise CorruptSnapshot(path, error.position, error.reason) from error
 
 
-def _checked(data: bytes, position: int) -> tuple[tuple[BatchHeader, Message | None], int]:
-    """A batch's header, and the first record of a control batch."""
+def checked_batch(data: bytes, position: int) -> tuple[tuple[BatchHeader, Sequence[Message]], int]:
+    """For `walk_batches`: the header of each batch, and the records of a control batch."""
     end = check_batch(data, position)
     header = decode_batch_header(data, position)
-    return (header, decode_batch(data, position).records[0] if header.is_control else None), end
+    return (header, decode_batch(data, position).records if header.is_control else ()), end
 
 
 def _is_number(text: str, digits: int) -> bool:

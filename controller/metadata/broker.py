@@ -8,6 +8,11 @@ MIGRATING_DIRECTORY = ZERO_UUID
 UNASSIGNED_DIRECTORY = Uuid(15 * b"\0" + b"\1")
 
 
+REAL_BROKER = "klamm.real.broker"
+"""A feature that Klamm adds to the registration of a broker of another process, so that the log has which brokers are
+real. Brokers and controllers of Kafka ignore features that they do not know."""
+
+
 @dataclass(frozen=True, slots=True)
 class EndPoint:
     """The address of one listener of a broker."""
@@ -40,6 +45,11 @@ class BrokerState:
         if listener_name is None:
             return self.end_points[0] if self.end_points else None
         return next((point for point in self.end_points if point.name == listener_name), None)
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it is a broker of another process, not a simulated one."""
+        return any(name == REAL_BROKER for name, _, _ in self.features)
 
     @property
     def live(self) -> bool:

@@ -13,7 +13,9 @@ from klamm.protocol.records.brokers import (
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
     RegisterBrokerRecord,
+    UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
 from klamm.quick_dataclasses import dataclass
@@ -22,18 +24,25 @@ from klamm.quick_dataclasses import dataclass
 class Brokers(dict[int, BrokerState]):
     """All registered brokers, by broker id."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.real: set[int] = set()
+        """The ids of those that are not simulated."""
+
     def replays(self) -> Mapping[type[Message], Replay]:
         return {
             RegisterBrokerRecord: self._register,
             BrokerRegistrationChangeRecord: self._change,
             UnregisterBrokerRecord: self._unregister,
+            FenceBrokerRecord: self._fence,
+            UnfenceBrokerRecord: self._unfence,
         }
 
     def run_replays(self) -> Mapping[type[Message], Replay]:
         return {}
 
     def _register(self, record: RegisterBrokerRecord, delta: Delta) -> None:
-        self[record.broker_id] = BrokerState(
+        state = self[record.broker_id] = BrokerState(
             broker_id=record.broker_id,
             broker_epoch=record.broker_epoch,
             incarnation_id=record.incarnation_id,
@@ -45,6 +54,7 @@ class Brokers(dict[int, BrokerState]):
             in_controlled_shutdown=record.in_controlled_shutdown,
             cordoned_log_dirs=None if record.cordoned_log_dirs is None else tuple(record.cordoned_log_dirs),
         )
+        (self.real.add if state.is_real else self.real.discard)(record.broker_id)
         delta.brokers.add(record.broker_id)
 
     def _change(self, record: BrokerRegistrationChangeRecord, delta: Delta) -> None:
@@ -67,9 +77,17 @@ class Brokers(dict[int, BrokerState]):
         )
         delta.brokers.add(record.broker_id)
 
+    def _fence(self, record: FenceBrokerRecord, delta: Delta) -> None:
+        """Written below metadata.version 7, and still replayed."""
+        self._change(_fencing(record.id, record.epoch, 1), delta)
+
+    def _unfence(self, record: UnfenceBrokerRecord, delta: Delta) -> None:
+        self._change(_fencing(record.id, record.epoch, -1), delta)
+
     def _unregister(self, record: UnregisterBrokerRecord, delta: Delta) -> None:
         if self.pop(record.broker_id, None) is None:
             raise ReplayError(f"no broker {record.broker_id} to unregister")
+        self.real.discard(record.broker_id)
         delta.unregistered.add(record.broker_id)
 
     def save(self, _room: PartitionTable | None) -> "_Saved":
@@ -77,6 +95,10 @@ class Brokers(dict[int, BrokerState]):
 
     def facts(self) -> dict[str, Any]:
         return {"brokers": dict(self), "order of brokers": list(self)}
+
+
+def _fencing(broker_id: int, broker_epoch: int, fenced: int) -> BrokerRegistrationChangeRecord:
+    return BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=fenced)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,8 @@ class Delta:
     """Names of the features whose level was set or removed."""
     brokers: set[int] = field(default_factory=set)
     """Ids of the brokers that registered, or whose registration changed (fencing and log directories included)."""
+    controllers: set[int] = field(default_factory=set)
+    """Ids of the other controllers that registered."""
     unregistered: set[int] = field(default_factory=set)
     """Ids of the brokers that were unregistered."""
     new_topics: list[Topic] = field(default_factory=list)

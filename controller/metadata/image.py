@@ -13,6 +13,7 @@ from klamm.controller.metadata.broker_set import BrokerSet
 from klamm.controller.metadata.brokers import Brokers
 from klamm.controller.metadata.client_quotas import ClientQuotas
 from klamm.controller.metadata.configs import BROKER_RESOURCE, TOPIC_RESOURCE, Configs
+from klamm.controller.metadata.controllers import Controllers
 from klamm.controller.metadata.delegation_tokens import DelegationTokens
 from klamm.controller.metadata.features import Features
 from klamm.controller.metadata.kind import Kind, Replay
@@ -32,6 +33,7 @@ class MetadataImage:
     def __init__(self) -> None:
         self.features = Features()
         self.brokers = Brokers()
+        self.controllers = Controllers()
         self.configs = Configs()
         self.topics = Topics(self.configs)
         self.client_quotas = ClientQuotas()
@@ -42,6 +44,7 @@ class MetadataImage:
         self.kinds: tuple[Kind, ...] = (
             self.features,
             self.brokers,
+            self.controllers,
             self.topics,
             self.configs,
             self.client_quotas,

@@ -7,14 +7,17 @@ from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.kind import Replay, SnapshotRecord
 from klamm.controller.metadata.partition_table import PartitionTable
 from klamm.protocol.fields import Message
-from klamm.protocol.records.cluster import NoOpRecord, RegisterControllerRecord
+from klamm.protocol.records.cluster import NoOpRecord, ZkMigrationStateRecord
+from klamm.protocol.records.transactions import AbortTransactionRecord
 
 
 class NoState:
-    """A Kafka controller that used this log has written its registration and NoOpRecords."""
+    """A Kafka controller that used this log has written NoOpRecords, and the state of a migration from ZooKeeper, which
+    Kafka 4 does not look at. AbortTransactionRecord is Klamm's own, at a start; `klamm.controller.restore` has handled
+    what it ends."""
 
     def replays(self) -> Mapping[type[Message], Replay]:
-        return {NoOpRecord: _nothing, RegisterControllerRecord: _nothing}
+        return dict.fromkeys((NoOpRecord, ZkMigrationStateRecord, AbortTransactionRecord), _nothing)
 
     def run_replays(self) -> Mapping[type[Message], Replay]:
         return {}

@@ -63,10 +63,8 @@ def _fault_of_change(name: str, now: int, level: int, upgrade_type: int) -> ApiE
         )
         text = f"Unsupported metadata.version downgrade from {now} to {level}. {reason}"
         return ApiError(ErrorCode.INVALID_UPDATE_VERSION, text)
-    if name == KRAFT_VERSION:
-        if level < now:
-            return _invalid(name, level, "Can't downgrade the version of this feature.")
-        return _invalid(name, level, "The quorum is static, because the server's configs have no dynamic one.")
+    if name == KRAFT_VERSION and level < now:
+        return _invalid(name, level, "Can't downgrade the version of this feature.")
     if name == ELIGIBLE_LEADER_REPLICAS_VERSION and level < now:
         return _invalid(name, level, "Klamm's elections need eligible leader replicas.")
     return None
@@ -78,6 +76,10 @@ def _unsupported(image: MetadataImage, controller_id: int, name: str, level: int
     for broker in image.brokers.values():
         known = {feature: (lowest, highest) for feature, lowest, highest in broker.features}
         nodes[f"Broker {broker.broker_id}"] = known.get(name, _DISABLED)
+    for other_id, other in image.controllers.items():
+        ranges = {one.name: (one.min_supported_version, one.max_supported_version) for one in other.features}
+        if other_id != controller_id:
+            nodes[f"Controller {other_id}"] = ranges.get(name, _DISABLED)
     for node, (lowest, highest) in nodes.items():
         if not lowest <= level <= highest:
             if not highest:

@@ -20,6 +20,7 @@ from klamm.controller.metadata.columns import PADDING, ColumnTable, Ints, among
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.image import BROKER_RESOURCE, MetadataImage
 from klamm.controller.settings import Settings
+from klamm.controller.transitions.broker_kinds import is_mixed
 from klamm.controller.transitions.change_runs import Mask, Rows, groups, run_of_changes
 
 ROWS_PER_STEP: Final = 50_000
@@ -161,11 +162,22 @@ class PlaceholderFills:
     def _rank(self, broker_id: int, found: _Found) -> NDArray[np.uint16]:
         """How many real replicas each partition has; NOT_FOR_IT where the broker cannot take a placeholder."""
         rank = np.empty(len(found.row), dtype=np.uint16)
+        others = self._of_other_kind(broker_id)
         for table, rows, positions in found.by_table(self._image):
             replicas = table.replicas[rows]
             real = np.count_nonzero(replicas >= 0, axis=1)
-            rank[positions] = np.where(_may_be_filled(replicas, broker_id), real, NOT_FOR_IT)
+            fits = _may_be_filled(replicas, broker_id)
+            if others:
+                fits &= ~np.isin(replicas, others).any(axis=1)
+            rank[positions] = np.where(fits, real, NOT_FOR_IT)
         return rank
+
+    def _of_other_kind(self, broker_id: int) -> list[int]:
+        """The brokers that have no partition in common with this one, because one is real and the other simulated."""
+        brokers = self._image.brokers
+        if not is_mixed(self._image):
+            return []
+        return [other for other in brokers if (other in brokers.real) is not (broker_id in brokers.real)]
 
     def _changes(self, broker_id: int, found: _Found) -> Iterator[Record]:
         """The broker takes the leftmost placeholder of each partition."""

@@ -5,6 +5,7 @@ places replicas on live brokers in turn. Profile `kafka` places them in stripes 
 last (docs/profiles.md). The context counts what earlier items of the same request have taken.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -23,9 +24,11 @@ from klamm.assignment import (
 from klamm.assignment.wording import counted
 from klamm.controller.configs import min_insync_replicas, under_replicated_topic_creation_enabled
 from klamm.controller.context import RequestContext
+from klamm.controller.metadata.broker import BrokerState
 from klamm.controller.metadata.columns import Ints
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.usage import UNLIMITED_TOPICS
+from klamm.controller.transitions.broker_kinds import fitting, is_mixed, kind_of_brokers, wants_real
 from klamm.controller.transitions.limits import UNLIMITED, limits_in_force, partitions_held, replicas_held
 from klamm.protocol.errors import ApiError, ErrorCode
 
@@ -75,28 +78,21 @@ class Placer:
         self._live_only = live_only
         # Only Kafka's own placement uses fenced brokers.
         self._fenced_too = self._kafka and not live_only
-        open_brokers = [broker for broker in image.brokers.values() if not broker.cordoned]
-        # A broker in controlled shutdown gets no replicas; once it is fenced, it is treated as any fenced broker.
-        usable = [broker for broker in open_brokers if broker.live or (self._fenced_too and broker.fenced)]
-        self._usable = sorted(usable, key=lambda broker: broker.broker_id)
-        self._live = sum(broker.live for broker in usable)
-        self._broker_ids = tuple(broker.broker_id for broker in self._usable)
-        self._racks = tuple(broker.rack for broker in self._usable)
-        if None in self._racks and not self._kafka:
-            # If only some brokers have a rack, racks are ignored, as in KIP-36's safe mode.
-            self._racks = (None,) * len(self._racks)
-        self._fenced = tuple(broker.fenced for broker in self._usable)
         self._limits = limits_in_force(image, context)
-        self._most_held = max((replicas_held(image, context, broker_id) for broker_id in self._broker_ids), default=0)
+        self._is_mixed = is_mixed(image)
+        self._candidates: dict[bool, _Candidates] = {}
+        """The brokers to place on, by whether the topic is one of real brokers; one entry if there is one kind."""
 
     def place(self, wanted: Wanted) -> Ints | ApiError:
         """Replicas of new partitions, int32[partitions, replication_factor]; negative ids are placeholders."""
-        context, spec = self._context, self._spec(wanted)
-        if refusal := _validate_brokers(spec, len(self._usable), self._live, fenced_too=self._fenced_too):
+        context, among = self._context, self._candidates_for(wanted.topic_name)
+        spec = self._spec(wanted, among)
+        kind = kind_of_brokers(self._image, context.settings, wanted.topic_name) if self._is_mixed else ""
+        if refusal := _validate_brokers(spec, among, kind, fenced_too=self._fenced_too):
             return refusal
         if refusal := _validate_size(context, spec):
             return refusal
-        view = self._view(wanted)
+        view = self._view(wanted, among)
         try:
             placed = place(view, _starting_where_the_topic_began(spec, view, wanted.present), context.rng)
         except CannotPlace as reason:
@@ -104,7 +100,17 @@ class Placer:
         context.ledger.replicas_left -= placed.size
         return placed
 
-    def _spec(self, wanted: Wanted) -> PlacementSpec:
+    def _candidates_for(self, topic_name: str) -> "_Candidates":
+        image, context = self._image, self._context
+        real = self._is_mixed and wants_real(image, context.settings, topic_name)
+        if real not in self._candidates:
+            brokers = fitting(image, context.settings, topic_name)
+            self._candidates[real] = _candidates(
+                image, context, brokers, fenced_too=self._fenced_too, kafka=self._kafka
+            )
+        return self._candidates[real]
+
+    def _spec(self, wanted: Wanted, among: "_Candidates") -> PlacementSpec:
         context, image = self._context, self._image
         algorithm = Algorithm.STRIPED if self._kafka else Algorithm.ROUND_ROBIN
         spec = _fully_replicated(
@@ -112,7 +118,7 @@ class Placer:
         )
         if (
             self._live_only
-            or wanted.replication_factor <= len(self._usable)
+            or wanted.replication_factor <= len(among.broker_ids)
             or not under_replicated_topic_creation_enabled(
                 image.configs, context.settings, context.requester.asked_broker_id
             )
@@ -123,25 +129,60 @@ class Placer:
         )
         return replace(spec, under_replicated=True, min_insync_replicas=least)
 
-    def _view(self, wanted: Wanted) -> ClusterView:
+    def _view(self, wanted: Wanted, among: "_Candidates") -> ClusterView:
         limits = UNLIMITED if wanted.topic_name in UNLIMITED_TOPICS else self._limits
         # A row names a broker at most once, so limits with room for all new rows on every broker are no restriction.
         more = self._context.ledger.partitions + wanted.partitions
         if (
-            self._most_held + more <= limits.max_broker_partitions
+            among.most_held + more <= limits.max_broker_partitions
             and self._image.usage.partitions + more <= limits.max_partitions
         ):
-            return _view_without_limits(self._broker_ids, self._racks, self._fenced)
-        held = [replicas_held(self._image, self._context, broker_id) for broker_id in self._broker_ids]
+            return _view_without_limits(among.broker_ids, among.racks, among.fenced)
+        held = [replicas_held(self._image, self._context, broker_id) for broker_id in among.broker_ids]
         return ClusterView(
-            broker_ids=np.array(self._broker_ids, dtype=np.int32),
-            racks=self._racks,
-            fenced=np.array(self._fenced, dtype=np.bool_),
+            broker_ids=np.array(among.broker_ids, dtype=np.int32),
+            racks=among.racks,
+            fenced=np.array(among.fenced, dtype=np.bool_),
             replica_counts=np.array(held, dtype=np.int64),
             replica_limit=limits.max_broker_partitions,
             partition_count=partitions_held(self._image, self._context),
             partition_limit=limits.max_partitions,
         )
+
+
+class _Candidates(NamedTuple):
+    """The brokers that may get replicas, by id, and how many of them are live."""
+
+    broker_ids: tuple[int, ...]
+    racks: tuple[str | None, ...]
+    fenced: tuple[bool, ...]
+    live: int
+    most_held: int
+    """The most replicas that one of them has."""
+
+
+def _candidates(
+    image: MetadataImage,
+    context: RequestContext,
+    brokers: Collection[BrokerState],
+    *,
+    fenced_too: bool,
+    kafka: bool,
+) -> _Candidates:
+    # A broker in controlled shutdown gets no replicas; once it is fenced, it is treated as any fenced broker.
+    found = [one for one in brokers if not one.cordoned and (one.live or (fenced_too and one.fenced))]
+    usable = sorted(found, key=lambda broker: broker.broker_id)
+    racks = tuple(broker.rack for broker in usable)
+    if None in racks and not kafka:
+        # If only some brokers have a rack, racks are ignored, as in KIP-36's safe mode.
+        racks = (None,) * len(racks)
+    return _Candidates(
+        tuple(broker.broker_id for broker in usable),
+        racks,
+        tuple(broker.fenced for broker in usable),
+        sum(broker.live for broker in usable),
+        max((replicas_held(image, context, broker.broker_id) for broker in usable), default=0),
+    )
 
 
 @lru_cache(maxsize=64)
@@ -170,15 +211,16 @@ def _starting_where_the_topic_began(
     return replace(spec, start_index=int(np.flatnonzero(view.broker_ids[order] == present.first_leader)[0]))
 
 
-def _validate_brokers(spec: PlacementSpec, usable: int, live: int, *, fenced_too: bool) -> ApiError | None:
-    """INVALID_REPLICATION_FACTOR if there are too few brokers and placeholders may not replace them. `usable` and
-    `live` are numbers of brokers; live brokers are among the usable ones."""
+def _validate_brokers(spec: PlacementSpec, among: _Candidates, kind: str, *, fenced_too: bool) -> ApiError | None:
+    """INVALID_REPLICATION_FACTOR if there are too few brokers and placeholders may not replace them. `kind` names the
+    brokers that the topic may be on, if there are others."""
+    usable, live = len(among.broker_ids), among.live
     if spec.under_replicated or (live and spec.replication_factor <= usable):
         return None
     found = "registered or some brokers have all their log directories cordoned" if fenced_too else "live"
     reason = (
         f"The target replication factor of {spec.replication_factor} cannot be reached because only {usable} "
-        f"broker(s) are {found}."
+        f"{kind}broker(s) are {found}."
     )
     if usable and not live:
         reason = "All brokers are currently fenced, or have all their log directories cordoned."

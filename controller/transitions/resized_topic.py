@@ -5,6 +5,7 @@ Existing partitions keep their replicas and gain some on live brokers, or lose t
 placeholders. The replication factor is checked first (INVALID_REPLICATION_FACTOR), then limits (POLICY_VIOLATION).
 """
 
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -12,9 +13,11 @@ import numpy as np
 from klamm.assignment import CannotPlace, CannotPlaceReason, ClusterView, grow, shrink
 from klamm.assignment.wording import counted
 from klamm.controller.context import RequestContext
+from klamm.controller.metadata.broker import BrokerState
 from klamm.controller.metadata.columns import PADDING, Ints
 from klamm.controller.metadata.image import MetadataImage, Topic
 from klamm.controller.metadata.usage import count_by_id
+from klamm.controller.transitions.broker_kinds import fitting
 from klamm.controller.transitions.change_runs import Mask, Rows
 from klamm.controller.transitions.limits import limits_for, partitions_held, replicas_held
 from klamm.controller.transitions.placement import Placer, PresentPartitions, Wanted
@@ -94,7 +97,7 @@ def resize_topic(
     try:
         grown, new = _grow(image, context, topic_name, rows.replicas[growing], new)
     except CannotPlace as reason:
-        return _refusal(image, reason, factor)
+        return _refusal(fitting(image, context.settings, topic_name), reason, factor)
     if refusal := take_replicas(context, grown):
         return refusal
     shrunk = new[:0]
@@ -138,9 +141,9 @@ def _grow(image: MetadataImage, context: RequestContext, topic_name: str, rows: 
 def _view(
     image: MetadataImage, context: RequestContext, topic_name: str, placed: Ints, *, receiving: bool
 ) -> ClusterView:
-    """All registered brokers, with the replicas that this topic has `placed` already. With `receiving`, cordoned
-    brokers are closed like brokers that are not live."""
-    brokers = sorted(image.brokers.values(), key=lambda broker: broker.broker_id)
+    """All registered brokers of the topic's kind, with the replicas that this topic has `placed` already. With
+    `receiving`, cordoned brokers are closed like brokers that are not live."""
+    brokers = sorted(fitting(image, context.settings, topic_name), key=lambda broker: broker.broker_id)
     more = dict(count_by_id(placed))
     racks = tuple(broker.rack for broker in brokers)
     if context.settings.profile == "kafka":
@@ -159,10 +162,10 @@ def _view(
     )
 
 
-def _refusal(image: MetadataImage, reason: CannotPlace, replication_factor: int) -> ApiError:
+def _refusal(brokers: Collection[BrokerState], reason: CannotPlace, replication_factor: int) -> ApiError:
     if reason.reason is not CannotPlaceReason.INVALID_REPLICATION_FACTOR:
         return ApiError(ErrorCode.POLICY_VIOLATION, reason.message)
-    live = sum(broker.live and not broker.cordoned for broker in image.brokers.values())
+    live = sum(broker.live and not broker.cordoned for broker in brokers)
     return ApiError(
         ErrorCode.INVALID_REPLICATION_FACTOR,
         f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "

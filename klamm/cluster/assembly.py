@@ -20,15 +20,18 @@ from klamm.cluster.plan import ClusterPlan
 from klamm.cluster.topic_policy import TopicJudge
 from klamm.controller.core import Controller
 from klamm.controller.log import LogError, MemoryLog, MetadataLog, SegmentLog
+from klamm.controller.log.quorum import QuorumPlan
 from klamm.controller.metadata.replay import ReplayError
+from klamm.controller.metadata_log import CONTROLLER_ID
 from klamm.controller.random_ids import new_uuid
+from klamm.controller.settings import Settings
 from klamm.server.admission import RESERVED_FILES, open_files_allowed
 from klamm.server.clock import ManualClock, RealClock
 from klamm.server.event_log import EventLog
 from klamm.server.limits import ServerLimits
 from klamm.server.listener import PortTaken
 from klamm.server.listeners import refuse_impossible_ports
-from klamm.server.node_listeners import open_node
+from klamm.server.node_listeners import NodeListeners, open_node
 from klamm.server.parts import ServerParts
 from klamm.server.recent_requests import RecentRequests
 from klamm.server.request_counts import RequestCounts
@@ -64,7 +67,7 @@ async def open_cluster(
         if plan.listeners.controller is not None:
             controller_listeners = open_node([plan.listeners.controller])
             undo.callback(controller_listeners.close)
-        log = _open_log(plan, clock_ms(), events)
+        log = _open_log(plan, controller_listeners, clock_ms(), events)
         undo.callback(log.close)
         log_end_offsets, kept = None, None
         if plan.data_dir is not None:
@@ -156,14 +159,17 @@ def _open_request_log(plan: ClusterPlan, cluster_id: str, events: EventLog) -> R
     )
 
 
-def _open_log(plan: ClusterPlan, now_ms: int, events: EventLog) -> MetadataLog:
+def _open_log(
+    plan: ClusterPlan, controller_listeners: NodeListeners | None, now_ms: int, events: EventLog
+) -> MetadataLog:
     # Only a new log uses these; the same seed gives the same cluster id.
     seed = plan.settings.seed
     random = Random(secrets.randbits(64) if seed is None else seed)
     made_up, directory_id = str(new_uuid(random.randbytes)), new_uuid(random.randbytes)
     cluster_id = plan.cluster_id or made_up
+    quorum = _quorum(plan.settings, controller_listeners)
     if plan.data_dir is None:
-        return MemoryLog(cluster_id, directory_id, now_ms, keep_history=plan.keep_history)
+        return MemoryLog(cluster_id, directory_id, now_ms, keep_history=plan.keep_history, quorum=quorum)
     return SegmentLog.open(
         plan.data_dir,
         new_cluster_id=cluster_id,
@@ -173,4 +179,15 @@ def _open_log(plan: ClusterPlan, now_ms: int, events: EventLog) -> MetadataLog:
         warn=lambda what: events.warning("the metadata log was repaired", what=what),
         segment_bytes=plan.settings.metadata_log_segment_bytes,
         keep_history=plan.keep_history,
+        quorum=quorum,
+    )
+
+
+def _quorum(settings: Settings, controller_listeners: NodeListeners | None) -> QuorumPlan:
+    end_points = controller_listeners.end_points if controller_listeners else ()
+    return QuorumPlan(
+        settings.is_quorum_dynamic,
+        settings.controller_listener_name,
+        (end_points[0].host, end_points[0].port) if end_points else None,
+        CONTROLLER_ID if settings.controller_id is None else settings.controller_id,
     )

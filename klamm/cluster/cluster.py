@@ -15,6 +15,7 @@ import trio
 
 from klamm.broker.simulated_broker import BrokerError
 from klamm.cluster import topics
+from klamm.cluster.arguments import ClusterArguments
 from klamm.cluster.assembly import START_ERRORS, open_cluster
 from klamm.cluster.client_config_methods import ClientConfigVerbs
 from klamm.cluster.client_configs import Access, access_of
@@ -22,7 +23,6 @@ from klamm.cluster.errors import ClusterError
 from klamm.cluster.fault_methods import FaultMethods
 from klamm.cluster.options import (
     MAX_BROKER_ID,
-    ClusterArguments,
     checked_configs,
     checked_number,
     checked_options,
@@ -74,6 +74,10 @@ class Cluster(FaultMethods, RequestMethods, SteeringMethods, ScenarioMethods, Cl
         metadata_version: the metadata.version of a new log, a level or a name such as "4.0-IV3"; None: that of
             `kafka_version`.
         kip_578_versions: serve the API versions that KIP-578 adds, as `klamm serve --kip-578-versions` does.
+        real_topics: a pattern such as "orders-*": new topics with such names are on real brokers, if there are any
+            beside the simulated ones.
+        dynamic_quorum: begin the metadata log with kraft.version 1 and the controller as voter (KIP-853), as `klamm
+            serve --dynamic-quorum` does.
         client_telemetry: list the APIs of client metrics, and keep what clients push, as `klamm serve
             --client-telemetry` does.
         log_dirs: the number of log directories of each broker; None: those of the config `log.dirs`, one by default.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 from klamm.cluster.version_options import checked_kafka_version, checked_max_version, checked_metadata_version
 from klamm.console.shown import shown
@@ -32,6 +32,7 @@ MAX_BROKERS = 1_000
 MAX_RACK_CHARACTERS = 255
 MAX_BROKER_ID = 2**31 - 1
 MAX_CLUSTER_ID_CHARACTERS = 64
+MAX_PATTERN_CHARACTERS = 255
 MAX_SEED = 2**63 - 1
 MAX_START_MS = 2**53
 PROFILES = ("kip", "kafka")
@@ -80,6 +81,9 @@ class ClusterOptions:
     client_telemetry: bool = False
     log_dirs: int | None = None
     """The number of log directories of each broker; None: those of `log.dirs`."""
+    real_topics: str = "*"
+    """A pattern of names of topics that are on real brokers, if there are any beside simulated ones."""
+    dynamic_quorum: bool = False
     replication_rate: int = DEFAULT_DATA_LIMITS.replication_rate
     data_memory_bytes: int = DEFAULT_DATA_LIMITS.memory_bytes
     data_file_bytes: int = DEFAULT_DATA_LIMITS.file_bytes
@@ -104,43 +108,6 @@ class ClusterOptions:
     there are users."""
     users: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Users and their passwords."""
-
-
-class ClusterArguments(TypedDict, total=False):
-    """The options as Python arguments; None means the default where it is allowed. `klamm.Cluster` describes them."""
-
-    listen: str | None
-    listeners: Sequence[str]
-    advertise: str | None
-    controller_listener: str | None
-    brokers: int
-    broker_ids: Sequence[int]
-    racks: Sequence[str]
-    config: str | os.PathLike[str] | None
-    configs: Mapping[str, str | float] | None
-    broker_configs: Mapping[int, Mapping[str, str | float]] | None
-    profile: Literal["kip", "kafka"]
-    kafka_version: str | None
-    max_version: str | None
-    metadata_version: str | None
-    kip_578_versions: bool
-    client_telemetry: bool
-    log_dirs: int | None
-    replication_rate: int
-    data_memory_bytes: int
-    data_file_bytes: int
-    seed: int | None
-    cluster_id: str | None
-    data_dir: str | os.PathLike[str] | None
-    snapshot_records: int
-    keep_history: bool
-    request_log: str | os.PathLike[str] | None
-    start_ms: int | None
-    faults: str | os.PathLike[str] | None
-    journal_bodies: bool
-    clock: Literal["real", "manual"]
-    security: Literal["ssl", "sasl_plaintext", "sasl_ssl"] | None
-    users: Mapping[str, str]
 
 
 def checked_options(given: Mapping[str, Any]) -> ClusterOptions:
@@ -172,6 +139,16 @@ def checked_number(what: str, number: object, lowest: int, highest: int) -> int:
     if not isinstance(number, int) or isinstance(number, bool) or not lowest <= number <= highest:
         raise ValueError(f"{what} {shown(number)}: a whole number from {lowest} to {highest} is expected")
     return number
+
+
+def checked_topic_pattern(pattern: object) -> str:
+    """A pattern of topic names, as a shell has it."""
+    if not isinstance(pattern, str) or not 0 < len(pattern) <= MAX_PATTERN_CHARACTERS:
+        raise ValueError(
+            f"real_topics {shown(pattern)}: a pattern of 1 to {MAX_PATTERN_CHARACTERS} characters is expected, such as "
+            '"orders-*"'
+        )
+    return pattern
 
 
 def checked_racks(racks: Sequence[str]) -> tuple[str, ...]:
@@ -360,6 +337,8 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "kip_578_versions": lambda flag: _checked_flag("kip_578_versions", flag),
     "client_telemetry": lambda flag: _checked_flag("client_telemetry", flag),
     "log_dirs": _number("log_dirs", 1, MAX_LOG_DIRS),
+    "real_topics": checked_topic_pattern,
+    "dynamic_quorum": lambda flag: _checked_flag("dynamic_quorum", flag),
     "replication_rate": _number("replication_rate", 1, MAX_REPLICATION_RATE),
     "data_memory_bytes": _number("data_memory_bytes", MIN_DATA_MEMORY_BYTES, MAX_DATA_BYTES),
     "data_file_bytes": _number("data_file_bytes", 0, MAX_DATA_BYTES),

@@ -75,6 +75,12 @@ class ClusterPlan:
     """Options and configs that have no effect; `open_cluster` logs them."""
 
 
+_SETTINGS: Final = (
+    "kip_578_versions", "client_telemetry", "dynamic_quorum", "real_topics", "snapshot_records"
+)  # fmt: skip
+"""The options that are settings under the same name."""
+
+
 def plan_cluster(
     options: ClusterOptions,
     environ: Mapping[str, str],
@@ -108,10 +114,8 @@ def plan_cluster(
         settings,
         controller_id=combined if combined in broker_ids else None,
         **plan_versions(options),
-        kip_578_versions=options.kip_578_versions,
-        client_telemetry=options.client_telemetry,
         data_limits=_data_limits(options),
-        snapshot_records=options.snapshot_records,
+        **{name: getattr(options, name) for name in _SETTINGS},
         static_configs={**_for_few_brokers(len(broker_ids)), **settings.static_configs},
     )
     easy = _easy_security(options)

@@ -18,10 +18,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Literal, Self, Unpack
 
+from klamm.cluster.arguments import ClusterArguments
 from klamm.cluster.client_config_methods import ClientConfigVerbs
 from klamm.cluster.client_configs import Access, access_of
 from klamm.cluster.given_arguments import gives, has_throw_away_tls, listener_names, listens, values_of
-from klamm.cluster.options import ClusterArguments, decode_user
+from klamm.cluster.options import decode_user
 from klamm.cluster.warm_process import NoWarmProcess, WarmFork, shared_warm_process
 from klamm.cluster.words import words_of
 from klamm.control.clock_verbs import ClockVerbs

@@ -21,6 +21,7 @@ from klamm.cluster.options import (
     checked_cluster_id,
     checked_log_file,
     checked_racks,
+    checked_topic_pattern,
     decode_user,
 )
 from klamm.cluster.version_options import checked_kafka_version, checked_max_version, checked_metadata_version
@@ -141,6 +142,9 @@ def _add_cluster(group: argparse._ArgumentGroup) -> None:
         help="metadata.version of a new log (default: 4.3-IV0)",
     )
     add("--kip-578-versions", action="store_true", help="also serve the API versions that KIP-578 adds")
+    add("--real-topics", metavar="GLOB", type=argument_of(checked_topic_pattern), action=Once,
+        help="topics on real brokers beside others (default: *)")  # fmt: skip
+    add("--dynamic-quorum", action="store_true", help="begin with kraft.version 1 (KIP-853)")
     add("--client-telemetry", action="store_true", help="ask clients for their metrics (KIP-714)")
     add(
         "--cluster-id",
@@ -255,7 +259,7 @@ def _add_configs(group: argparse._ArgumentGroup) -> None:
     add(
         "--env",
         action="store_true",
-        help="environment variables KAFKA_… are broker configs: KAFKA_NUM_PARTITIONS=3 is num.partitions=3",
+        help="configs by variables such as KAFKA_NUM_PARTITIONS=3",
     )
     add("--config", metavar="FILE", type=file_path, action=Once, help="a server.properties file (default: none)")
 

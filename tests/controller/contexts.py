@@ -4,10 +4,17 @@ import numpy as np
 
 from klamm.controller.context import ClusterIdentity, RequestContext
 from klamm.controller.liveness import BrokerLiveness
+from klamm.controller.local_brokers import NO_BROKERS
 from klamm.controller.metadata_log import CONTROLLER_ID
+from klamm.controller.observers import Observers
 from klamm.controller.requester import Requester
 from klamm.controller.sessions import BrokerSessions
 from klamm.controller.settings import Settings
+
+
+class _NoDepartures:
+    departing = ()
+    losses_pending = False
 
 
 def make_context(
@@ -26,5 +33,7 @@ def make_context(
         settings=settings,
         cluster=ClusterIdentity("cluster", CONTROLLER_ID),
         root_log_level=lambda _node_id: None,
-        liveness=BrokerLiveness(BrokerSessions(settings.broker_session_timeout_ms), tuple, lambda: False),
+        liveness=BrokerLiveness(
+            BrokerSessions(settings.broker_session_timeout_ms), NO_BROKERS.replication, Observers(), _NoDepartures()
+        ),
     )

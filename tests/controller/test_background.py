@@ -160,6 +160,7 @@ CUES: list[tuple[dict[str, Any], set[str]]] = [
     ({"client_quotas": {(("user", "alice"),)}}, set()),
     ({"producer_ids": True}, set()),
     ({"acls": {uuid_of(1)}}, set()),
+    ({"controllers": {3001}}, set()),
     ({"scram_credentials": {("alice", 1)}}, set()),
     ({"delegation_tokens": {"token"}}, set()),
 ]

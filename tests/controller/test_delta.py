@@ -17,8 +17,18 @@ from klamm.controller.transitions.placeholders import PlaceholderFills
 from klamm.protocol.columns import Columns
 from klamm.protocol.fields import Message
 from klamm.protocol.record_batch import decode_batches, encode_batch
-from klamm.protocol.records.brokers import ProducerIdsRecord, UnregisterBrokerRecord
-from klamm.protocol.records.cluster import FeatureLevelRecord, NoOpRecord, RegisterControllerRecord
+from klamm.protocol.records.brokers import (
+    FenceBrokerRecord,
+    ProducerIdsRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from klamm.protocol.records.cluster import (
+    FeatureLevelRecord,
+    NoOpRecord,
+    RegisterControllerRecord,
+    ZkMigrationStateRecord,
+)
 from klamm.protocol.records.configs import ClientQuotaRecord, ConfigRecord, EntityData
 from klamm.protocol.records.partitions import ClearElrRecord, PartitionChangeRecord, PartitionRecord
 from klamm.protocol.records.security import (
@@ -30,6 +40,7 @@ from klamm.protocol.records.security import (
     UserScramCredentialRecord,
 )
 from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
+from klamm.protocol.records.transactions import AbortTransactionRecord
 from tests.controller.cluster_states import add_topic, apply, fence, live_cluster, registration, unfence, uuid_of
 from tests.controller.image_facts import image_facts
 from tests.controller.test_replay import History, LongBatches, histories, long_batches
@@ -103,8 +114,12 @@ RECORDS: list[tuple[Message, dict[str, Any]]] = [
     (RemoveUserScramCredentialRecord(name="v", mechanism=2), {"scram_credentials": {("v", 2)}}),
     (DelegationTokenRecord(token_id="t", owner="User:a"), {"delegation_tokens": {"t"}}),
     (RemoveDelegationTokenRecord(token_id="u"), {"delegation_tokens": {"u"}}),
+    (FenceBrokerRecord(id=1, epoch=1), {"brokers": {1}}),
+    (UnfenceBrokerRecord(id=1, epoch=1), {"brokers": {1}}),
+    (RegisterControllerRecord(controller_id=3001), {"controllers": {3001}}),
     (NoOpRecord(), {}),
-    (RegisterControllerRecord(), {}),
+    (ZkMigrationStateRecord(zk_migration_state=1), {}),
+    (AbortTransactionRecord(), {}),
 ]
 
 
@@ -191,6 +206,7 @@ def check_delta(image: MetadataImage, delta: Delta, before: dict[str, Any], name
     names |= {topic.row: topic.name for topic in delta.new_topics}
     assert changed_facts(before, after, "features") <= delta.features
     assert changed_facts(before, after, "brokers") <= delta.brokers | delta.unregistered
+    assert changed_facts(before, after, "controllers") <= delta.controllers
     assert changed_facts(before, after, "acls") == delta.acls
     assert changed_facts(before, after, "client_quotas") <= delta.client_quotas
     assert changed_facts(before, after, "scram_credentials") <= delta.scram_credentials

@@ -25,7 +25,7 @@ from klamm.protocol.records.brokers import (
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from klamm.protocol.records.cluster import FeatureLevelRecord
+from klamm.protocol.records.cluster import ControllerEndpoint, FeatureLevelRecord, RegisterControllerRecord
 from klamm.protocol.records.configs import ClientQuotaRecord, ConfigRecord, EntityData
 from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
 from klamm.protocol.records.security import (
@@ -90,6 +90,8 @@ def every_kind() -> MetadataImage:
         ),
     )
     apply(image, UnregisterBrokerRecord(broker_id=2, broker_epoch=2), registration(2, "z", epoch=99), fence(3))
+    end_point = ControllerEndpoint(name="CONTROLLER", host="ü", port=9093)
+    apply(image, RegisterControllerRecord(controller_id=3001, end_points=(end_point,), features=()))
     apply(image, ProducerIdsRecord(broker_id=1, next_producer_id=5000))
     apply(image, ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name="t3", name="a", value=""))
     apply(image, ConfigRecord(resource_type=32, resource_name="group", name="x", value="ü" * 9))

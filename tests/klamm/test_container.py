@@ -75,6 +75,18 @@ def test_without_listeners_the_option_says_where() -> None:
     assert str(started(environ, "--advertise", "kafka").advertise) == "kafka:0"
 
 
+@pytest.mark.parametrize(("options", "healthy_at"), [
+    ("--brokers 0 --controller-listener 0.0.0.0:9093", "0.0.0.0:9093"),
+    ("--brokers=0 --controller-listener=0.0.0.0:9094", "0.0.0.0:9094"),
+    ("--brokers 1 --controller-listener 0.0.0.0:9093", "0.0.0.0:9092"),
+    ("--brokers 0", "0.0.0.0:9092"),
+    ("--brokers 0 --controller-listener", "0.0.0.0:9092"),
+    ("--brokers 0 --controller-listener x:y:z", "0.0.0.0:9092"),
+])  # fmt: skip
+def test_without_simulated_brokers_the_controller_is_asked_for_its_health(options: str, healthy_at: str) -> None:
+    assert str(main_address({"KLAMM_OPTIONS": options})) == healthy_at
+
+
 @pytest.mark.parametrize(("environ", "said"), [
     ({"KAFKA_LISTENERS": "PLAINTEXT://:0"}, "NAME://HOST:PORT is expected"),
     ({"KAFKA_LISTENERS": ":9092"}, "KAFKA_LISTENERS: ':9092': NAME://HOST:PORT is expected"),

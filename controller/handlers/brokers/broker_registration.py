@@ -12,7 +12,7 @@ from klamm.controller.context import RequestContext
 from klamm.controller.effects import Departing
 from klamm.controller.feature_names import METADATA_VERSION
 from klamm.controller.log_records import Record, count_records
-from klamm.controller.metadata.broker import MIGRATING_DIRECTORY
+from klamm.controller.metadata.broker import MIGRATING_DIRECTORY, REAL_BROKER
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
 from klamm.controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE
@@ -44,6 +44,17 @@ def handle_broker_registration(
     same = existing is not None and existing.incarnation_id == request.incarnation_id
     before, departing = ((), None) if same else _departure(image, request, context)
     epoch = existing.broker_epoch if existing and same else context.log_end_offset + count_records(before)
+    features = [
+        BrokerFeature(
+            name=feature.name,
+            min_supported_version=feature.min_supported_version,
+            max_supported_version=feature.max_supported_version,
+        )
+        for feature in request.features
+        if feature.name != REAL_BROKER
+    ]
+    if not context.liveness.is_simulated(request.broker_id):
+        features.append(BrokerFeature(name=REAL_BROKER))
     record = RegisterBrokerRecord(
         broker_id=request.broker_id,
         incarnation_id=request.incarnation_id,
@@ -52,14 +63,7 @@ def handle_broker_registration(
             BrokerEndpoint(name=at.name, host=at.host, port=at.port, security_protocol=at.security_protocol)
             for at in request.listeners
         ],
-        features=[
-            BrokerFeature(
-                name=feature.name,
-                min_supported_version=feature.min_supported_version,
-                max_supported_version=feature.max_supported_version,
-            )
-            for feature in request.features
-        ],
+        features=features,
         rack=request.rack,
         fenced=existing.fenced if existing and same else True,
         in_controlled_shutdown=existing.in_controlled_shutdown if existing and same else False,

@@ -1,4 +1,4 @@
-"""DescribeCluster (60): the brokers, or on the controller listener the controller itself (KIP-919).
+"""DescribeCluster (60): the brokers, or on the controller listener the controllers (KIP-919).
 
 A broker that is asked for controllers, and a controller that is asked for brokers, answer MISMATCHED_ENDPOINT_TYPE with
 the recorded texts. A broker answers every client; the controller requires ALTER on the cluster.
@@ -37,7 +37,10 @@ def handle_describe_cluster(image: MetadataImage, request: DescribeClusterReques
     if own_type == CONTROLLERS:
         host, port = context.cluster.controller_end_point or ("", -1)
         response.controller_id = context.cluster.controller_id
-        response.brokers = [DescribeClusterBroker(broker_id=context.cluster.controller_id, host=host, port=port)]
+        response.brokers = [
+            DescribeClusterBroker(broker_id=context.cluster.controller_id, host=host, port=port),
+            *_other_controllers(image, context),
+        ]
     else:
         unfenced = image.unfenced_brokers()
         response.controller_id = int(unfenced.ids[0]) if len(unfenced) else -1
@@ -45,6 +48,17 @@ def handle_describe_cluster(image: MetadataImage, request: DescribeClusterReques
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = context.cluster_authorized_operations()
     return Outcome(response)
+
+
+def _other_controllers(image: MetadataImage, context: RequestContext) -> list[DescribeClusterBroker]:
+    """The controllers that have registered, with their end points of the name that was asked."""
+    name = context.requester.listener_name or context.settings.controller_listener_name
+    return [
+        DescribeClusterBroker(broker_id=one.controller_id, host=at.host, port=at.port)
+        for one in sorted(image.controllers.values(), key=lambda one: one.controller_id)
+        for at in one.end_points
+        if at.name == name and one.controller_id != context.cluster.controller_id
+    ]
 
 
 def _refused(code: ErrorCode, message: str | None) -> Outcome:

@@ -1,8 +1,8 @@
 """DescribeQuorum (55): the quorum of the metadata log, which is one voter, the controller.
 
 Kafka: KafkaRaftClient.handleDescribeQuorumRequest. Unless a request names exactly the one partition of the metadata
-log, once, the answer is UNKNOWN_TOPIC_OR_PARTITION for all that it names. The observers are the unfenced brokers that
-are not the controller, too: each has the whole log at any time.
+log, once, the answer is UNKNOWN_TOPIC_OR_PARTITION for all that it names. The observers are the replicas that fetch the
+log, and the unfenced simulated brokers, unless one is the controller, too: each has the whole log at any time.
 """
 
 from typing import Final
@@ -11,6 +11,7 @@ from klamm.controller.authorizer import REFUSALS, AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
 from klamm.controller.handlers.quorum.log_requests import METADATA_PARTITION, METADATA_TOPIC
 from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.observers import ObserverKey, ObserverState
 from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.raft.describe_quorum import (
@@ -22,7 +23,7 @@ from klamm.protocol.messages.raft.describe_quorum import (
     Node,
     ReplicaState,
 )
-from klamm.protocol.uuid import ZERO_UUID, Uuid
+from klamm.protocol.uuid import ZERO_UUID
 
 FIRST_VERSION_WITH_NODES: Final = 2
 FIRST_VERSION_WITH_DIRECTORIES: Final = 2
@@ -47,26 +48,32 @@ def _quorum(image: MetadataImage, context: RequestContext) -> DescribeQuorumResp
     end_offset = context.log_end_offset
     cluster, has_directories = context.cluster, context.api_version >= FIRST_VERSION_WITH_DIRECTORIES
 
-    def state(replica_id: int, directory_id: Uuid) -> ReplicaState:
+    def state(key: ObserverKey, found: ObserverState) -> ReplicaState:
         return ReplicaState(
-            replica_id=replica_id,
-            replica_directory_id=directory_id if has_directories else ZERO_UUID,
-            log_end_offset=end_offset,
-            last_fetch_timestamp=context.now_ms,
-            last_caught_up_timestamp=context.now_ms,
+            replica_id=key.replica_id,
+            replica_directory_id=key.directory_id if has_directories else ZERO_UUID,
+            log_end_offset=found.end_offset,
+            last_fetch_timestamp=found.fetched_ms,
+            last_caught_up_timestamp=found.caught_up_ms,
         )
 
+    whole = ObserverState(end_offset, context.now_ms, context.now_ms)
+    voter = ObserverKey(cluster.controller_id, cluster.directory_id if cluster.is_dynamic else ZERO_UUID)
+    simulated = {
+        ObserverKey(broker.broker_id, broker.log_dirs[0] if broker.log_dirs else ZERO_UUID): whole
+        for broker in image.brokers.values()
+        if not broker.fenced
+        and broker.broker_id != cluster.controller_id
+        and context.liveness.is_simulated(broker.broker_id)
+    }
+    observers = dict(context.liveness.observers.seen(context.now_ms)) | simulated
     return DescribeQuorumResponsePartitionData(
         partition_index=METADATA_PARTITION,
         leader_id=cluster.controller_id,
         leader_epoch=cluster.leader_epoch,
         high_watermark=end_offset,
-        current_voters=[state(cluster.controller_id, cluster.directory_id if cluster.is_dynamic else ZERO_UUID)],
-        observers=[
-            state(broker.broker_id, broker.log_dirs[0] if broker.log_dirs else ZERO_UUID)
-            for broker in sorted(image.brokers.values(), key=lambda broker: broker.broker_id)
-            if not broker.fenced and broker.broker_id != cluster.controller_id
-        ],
+        current_voters=[state(voter, whole)],
+        observers=[state(key, observers[key]) for key in sorted(observers)],
     )
 
 

@@ -6,6 +6,7 @@ Versions 0 and 1 list the results, but only those of a success, as in Kafka. The
 from klamm.controller.authorizer import AclOperation
 from klamm.controller.configs import in_hash_order, shortened
 from klamm.controller.context import RequestContext
+from klamm.controller.effects import QuorumUpgrade
 from klamm.controller.feature_names import KRAFT_VERSION
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
@@ -44,6 +45,9 @@ def handle_update_features(image: MetadataImage, request: UpdateFeaturesRequest,
     records = [
         FeatureLevelRecord(name=name, feature_level=updates[name].max_version_level)
         for name in names
-        if name != KRAFT_VERSION  # it is in no such record
+        if name != KRAFT_VERSION  # it is in a control record
     ]
-    return Outcome(response, () if request.validate_only else records)
+    if request.validate_only:
+        return Outcome(response)
+    is_raised = KRAFT_VERSION in updates and updates[KRAFT_VERSION].max_version_level > present.get(KRAFT_VERSION, 0)
+    return Outcome(response, records, [QuorumUpgrade()] if is_raised else [])

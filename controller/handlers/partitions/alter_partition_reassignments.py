@@ -20,6 +20,7 @@ from klamm.controller.metadata.partition import Partition, merge
 from klamm.controller.metadata.partition_table import PartitionKey
 from klamm.controller.outcome import Outcome
 from klamm.controller.steps import COLUMNS_PER_ITEM, Steps
+from klamm.controller.transitions.broker_kinds import is_mixed, refuse_move_to_other_kind
 from klamm.controller.transitions.change_runs import in_runs
 from klamm.controller.transitions.limits import Limits, count_as_moved, limits_for, validate_added_replicas
 from klamm.controller.transitions.manual_assignment import validate_manual_replicas
@@ -145,12 +146,13 @@ def _wanted(
 def _targets_to_do_at_once(
     asked: _Asked, wanted: Sequence[tuple[PartitionKey, Sequence[int] | None]]
 ) -> dict[PartitionKey, Sequence[int]]:
-    """The targets that do not depend on each other: each of another partition, no limits are set, and the request may
-    change that many partitions."""
+    """The targets that do not depend on each other: each of another partition, no limits are set, all brokers are of
+    one kind, and the request may change that many partitions."""
     targets = {key: target for key, target in wanted if target is not None}
     if len(dict(wanted)) < len(wanted) or len(wanted) > asked.most:
         return {}
-    return targets if limits_for(asked.image, asked.context, "").limit_nothing else {}
+    is_free = limits_for(asked.image, asked.context, "").limit_nothing and not is_mixed(asked.image)
+    return targets if is_free else {}
 
 
 def _refused_as_a_whole(
@@ -262,6 +264,7 @@ def _reassign(
     refusal = validate_manual_replicas(image, wanted, None)
     if refusal is None and not asked.allow_replication_factor_change:
         refusal = _validate_replication_factor(partition, wanted)
+    refusal = refusal or refuse_move_to_other_kind(image, topic.name, partition.replicas, wanted)
     if refusal:
         return refusal
     target = reassigned(assignment_of(partition), wanted)

@@ -19,6 +19,7 @@ from klamm.controller.handlers.quorum.log_requests import (
 )
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata_log_reader import MetadataLogReader, OffsetNotInLog
+from klamm.controller.observers import ObserverFetch, ObserverKey
 from klamm.controller.outcome import Outcome
 from klamm.controller.server_answer import LogAnswer, LogPart
 from klamm.protocol.errors import ErrorCode
@@ -57,14 +58,14 @@ def handle_fetch_log(_image: MetadataImage, request: FetchRequest, context: Requ
         return Outcome(FetchResponse(error_code=ErrorCode.INVALID_REQUEST))
     answers = _Answers(context.cluster, context.api_version)
     if min(request.max_wait_ms, partition.fetch_offset, partition.last_fetched_epoch) < 0:
-        return Outcome(_refusing(answers, ErrorCode.INVALID_REQUEST))
+        return Outcome(_refused(answers, ErrorCode.INVALID_REQUEST))
     wait_ms = min(request.max_wait_ms, MAX_WAIT_MS)
     refusal = refuse_epoch(partition.current_leader_epoch, context.cluster)
     if refusal is ErrorCode.UNKNOWN_LEADER_EPOCH:
         # The observer has seen a later epoch than ours: it would ask again at once, for ever.
         return Outcome(LogAnswer(_Ahead(answers, request, partition, context.api_version).read, wait_ms))
     if refusal:
-        return Outcome(_refusing(answers, refusal))
+        return Outcome(_refused(answers, refusal))
     return Outcome(LogAnswer(_Reading(answers, request, partition, context.api_version).read, wait_ms))
 
 
@@ -80,8 +81,14 @@ def _asked_partition(request: FetchRequest, api_version: int) -> FetchPartition 
     return topic.partitions[0] if named and topic.partitions[0].partition == METADATA_PARTITION else None
 
 
-def _refusing(answers: "_Answers", code: ErrorCode) -> FetchResponse:
-    return answers.of(PartitionData(error_code=code, high_watermark=NO_OFFSET, log_start_offset=NO_OFFSET, records=b""))
+def _refused(answers: "_Answers", code: ErrorCode) -> LogAnswer:
+    """An error with the leader and the start of the log, as Kafka sends it."""
+    return LogAnswer(lambda log: LogPart(_refusing(answers, code, log.start_offset), log.end_offset))
+
+
+def _refusing(answers: "_Answers", code: ErrorCode, log_start_offset: int = NO_OFFSET) -> FetchResponse:
+    found = PartitionData(error_code=code, high_watermark=NO_OFFSET, log_start_offset=log_start_offset, records=b"")
+    return answers.of(found)
 
 
 class _Answers:
@@ -113,7 +120,7 @@ class _Reading:
         self._answers = answers
         self._partition = partition
         self._max_bytes = min(max(request.max_bytes, 1), MAX_FETCH_BYTES)
-        self._replica_id = _replica_id(request, api_version)
+        self._observer = ObserverKey(_replica_id(request, api_version), partition.replica_directory_id)
         self._has_high_watermark = api_version >= FIRST_VERSION_WITH_HIGH_WATERMARK
 
     def read(self, log: MetadataLogReader) -> LogPart:
@@ -131,11 +138,13 @@ class _Reading:
             except OffsetNotInLog:  # a snapshot has replaced the offset since
                 return self.read(log)
             knows_end = not self._has_high_watermark or asked.high_watermark >= end_offset
-            return LogPart(self._answers.of(found), end_offset, is_final=bool(found.records) or not knows_end)
+            fetched = ObserverFetch(self._observer, asked.fetch_offset, end_offset)
+            is_final = bool(found.records) or not knows_end
+            return LogPart(self._answers.of(found), end_offset, is_final=is_final, fetched=fetched)
         if self._has_high_watermark and diverging.end_offset >= asked.high_watermark:
             found.diverging_epoch = EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset)
             return LogPart(self._answers.of(found), end_offset)
-        return _ahead(self._answers, self._replica_id, asked.fetch_offset, end_offset)
+        return _ahead(self._answers, self._observer.replica_id, asked.fetch_offset, end_offset)
 
 
 class _Ahead:

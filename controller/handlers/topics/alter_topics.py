@@ -22,6 +22,7 @@ from klamm.controller.metadata.columns import PADDING
 from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage, Topic
 from klamm.controller.outcome import Outcome
 from klamm.controller.topic_policy import RequestedTopic
+from klamm.controller.transitions.broker_kinds import refuse_move_to_other_kind
 from klamm.controller.transitions.limits import validate_limits
 from klamm.controller.transitions.manual_assignment import validate_manual_replicas
 from klamm.controller.transitions.new_topic_policy import verdict_on
@@ -146,12 +147,11 @@ def _refuse_assignment(
             ErrorCode.INVALID_REQUEST,
             "A partition assignment was specified together with another number of partitions or replication factor.",
         )
-    return _refuse_lists(image, counts.tolist(), wanted.partition_assignment, moves=moves)
+    return _refuse_lists(image, wanted, rows, moves=moves)
 
 
-def _refuse_lists(
-    image: MetadataImage, replica_counts: Sequence[int], assignments: Sequence[PartitionAssignment], *, moves: bool
-) -> ApiError | None:
+def _refuse_lists(image: MetadataImage, topic: AlterTopicRequest, rows: TopicRows, *, moves: bool) -> ApiError | None:
+    assignments, replica_counts = topic.partition_assignment or (), rows.replica_counts.tolist()
     present, named = len(replica_counts), set[int]()
     for assignment in assignments:
         index = assignment.partition_id
@@ -170,7 +170,11 @@ def _refuse_lists(
     replication_factor = None
     if not moves:
         replication_factor = len(assignments[0].brokers) if len(named) == present else replica_counts[0]
-    refusals = (validate_manual_replicas(image, one.brokers, replication_factor) for one in assignments)
+    refusals = (
+        validate_manual_replicas(image, one.brokers, replication_factor)
+        or refuse_move_to_other_kind(image, topic.topic, rows.replicas[0].tolist(), one.brokers)
+        for one in assignments
+    )
     return next(filter(None, refusals), None)
 
 

@@ -15,6 +15,8 @@ from klamm.controller.log_records import Record
 from klamm.controller.metadata.columns import Ints
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
+from klamm.controller.settings import Settings
+from klamm.controller.transitions.broker_kinds import refuse_other_kind
 from klamm.controller.transitions.limits import count_as_taken, validate_limits
 from klamm.controller.transitions.manual_assignment import validate_manual_replicas, validate_some_live
 from klamm.controller.transitions.new_partitions import new_partition_records
@@ -113,7 +115,7 @@ def _new_replicas(
     if topic.assignments is None:
         present_partitions = PresentPartitions(present, first[0])
         return placer.place(Wanted(topic.name, adding, len(first), present=present_partitions))
-    replicas = _manual_replicas(image, topic, present, len(first))
+    replicas = _manual_replicas(image, context.settings, topic, present, len(first))
     if isinstance(replicas, ApiError):
         return replicas
     return validate_limits(image, context, topic.name, replicas, len(replicas)) or replicas
@@ -129,11 +131,13 @@ def _no_increase(topic: CreatePartitionsTopic, present: int) -> ApiError:
 
 
 def _manual_replicas(
-    image: MetadataImage, topic: CreatePartitionsTopic, present: int, replication_factor: int
+    image: MetadataImage, settings: Settings, topic: CreatePartitionsTopic, present: int, replication_factor: int
 ) -> Ints | ApiError:
     for position, assignment in enumerate(topic.assignments or ()):
-        refusal = validate_manual_replicas(image, assignment.broker_ids, replication_factor) or validate_some_live(
-            image, present + position, assignment.broker_ids
+        refusal = (
+            validate_manual_replicas(image, assignment.broker_ids, replication_factor)
+            or refuse_other_kind(image, settings, topic.name, assignment.broker_ids)
+            or validate_some_live(image, present + position, assignment.broker_ids)
         )
         if refusal:
             return refusal

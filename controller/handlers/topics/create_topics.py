@@ -22,7 +22,9 @@ from klamm.controller.log_records import Record, count_records
 from klamm.controller.metadata.columns import Ints
 from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage
 from klamm.controller.outcome import Outcome
+from klamm.controller.settings import Settings
 from klamm.controller.steps import COLUMNS_PER_ITEM, Steps
+from klamm.controller.transitions.broker_kinds import refuse_other_kind
 from klamm.controller.transitions.limits import count_as_taken, validate_limits
 from klamm.controller.transitions.manual_assignment import validate_manual_replicas, validate_some_live
 from klamm.controller.transitions.new_partitions import new_partition_records
@@ -246,7 +248,7 @@ def _manual_replicas(image: MetadataImage, topic: CreatableTopic, context: Reque
             ErrorCode.INVALID_REQUEST,
             "A manual partition assignment was specified, but numPartitions was not set to -1.",
         )
-    refusal = _validate_assignments(image, topic.assignments)
+    refusal = _validate_assignments(image, context.settings, topic.name, topic.assignments)
     if refusal:
         return refusal
     ordered = sorted(topic.assignments, key=lambda assignment: assignment.partition_index)
@@ -258,7 +260,9 @@ def _manual_replicas(image: MetadataImage, topic: CreatableTopic, context: Reque
     return validate_limits(image, context, topic.name, replicas, len(replicas)) or replicas
 
 
-def _validate_assignments(image: MetadataImage, assignments: Sequence[CreatableReplicaAssignment]) -> ApiError | None:
+def _validate_assignments(
+    image: MetadataImage, settings: Settings, topic_name: str, assignments: Sequence[CreatableReplicaAssignment]
+) -> ApiError | None:
     seen: set[int] = set()
     replication_factor = None
     for assignment in assignments:
@@ -269,8 +273,10 @@ def _validate_assignments(image: MetadataImage, assignments: Sequence[CreatableR
                 f"Found multiple manual partition assignments for partition {index}",
             )
         seen.add(index)
-        refusal = validate_manual_replicas(image, broker_ids, replication_factor) or validate_some_live(
-            image, index, broker_ids
+        refusal = (
+            validate_manual_replicas(image, broker_ids, replication_factor)
+            or refuse_other_kind(image, settings, topic_name, broker_ids)
+            or validate_some_live(image, index, broker_ids)
         )
         if refusal:
             return refusal

@@ -14,6 +14,7 @@ from klamm.broker.dispatch import APIS as ALL_APIS
 from klamm.controller.core import Answer, Call, Controller
 from klamm.controller.data_limits import DEFAULT_DATA_LIMITS, DataLimits
 from klamm.controller.log import MemoryLog
+from klamm.controller.log.quorum import STATIC_QUORUM, QuorumPlan
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition import LogKey, Partition
 from klamm.controller.metadata.replay import replay
@@ -76,8 +77,8 @@ def directory(broker_id: int, number: int = 0) -> Uuid:
     return Uuid(b"\7" + (broker_id << 16 | number).to_bytes(15, "big", signed=True))
 
 
-def new_memory_log() -> MemoryLog:
-    return MemoryLog(CLUSTER_ID, directory(3000), START_MS)
+def new_memory_log(quorum: QuorumPlan = STATIC_QUORUM) -> MemoryLog:
+    return MemoryLog(CLUSTER_ID, directory(3000), START_MS, quorum=quorum)
 
 
 class DrivenCluster:
@@ -96,7 +97,11 @@ class DrivenCluster:
         data_limits: DataLimits = DEFAULT_DATA_LIMITS,
         emulation: Emulation = NO_EMULATION,
         metadata_version: int | None = None,
+        real: Collection[int] = (),
+        real_topics: str = "*",
     ) -> None:
+        """`real`: the brokers of other processes."""
+        self._real = real
         self.clock = Clock()
         self.settings = Settings(
             profile=profile,
@@ -106,8 +111,9 @@ class DrivenCluster:
             data_limits=data_limits,
             emulation=emulation,
             metadata_version=metadata_version,
+            real_topics=real_topics,
         )
-        self.log = new_memory_log() if log is None else log
+        self.log = new_memory_log(QuorumPlan(self.settings.is_quorum_dynamic)) if log is None else log
         self.racks = racks
         self.lives: dict[int, int] = {}
         self.controller: Controller
@@ -138,8 +144,10 @@ class DrivenCluster:
         self.brokers.note_who_is_down()
 
     def note_registration(self, request: Message) -> None:
-        """A broker that registers is one of this process."""
-        if isinstance(request, BrokerRegistrationRequest) and request.broker_id not in self.brokers.by_id:
+        """A broker that registers is one of this process, unless it is real."""
+        if not isinstance(request, BrokerRegistrationRequest) or request.broker_id in self._real:
+            return
+        if request.broker_id not in self.brokers.by_id:
             self.brokers.add(request.broker_id).is_up = True
 
     def submit(self, request: Message, *, version: int | None = None, broker_id: int | None = 1) -> Answer:

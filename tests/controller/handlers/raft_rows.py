@@ -3,7 +3,13 @@
 from klamm.controller.authorizer import AclOperation
 from klamm.protocol.messages.brokers import allocate_producer_ids, assign_replicas_to_dirs, envelope
 from klamm.protocol.messages.data import fetch
-from klamm.protocol.messages.raft import fetch_snapshot
+from klamm.protocol.messages.raft import (
+    begin_quorum_epoch,
+    controller_registration,
+    end_quorum_epoch,
+    fetch_snapshot,
+    vote,
+)
 from tests.controller.handlers.authorization_row import CLUSTER_DENIED, Row, on_cluster
 
 RAFT_ROWS = [
@@ -40,6 +46,34 @@ RAFT_ROWS = [
         "AllocateProducerIds",
         allocate_producer_ids.API,
         lambda name: allocate_producer_ids.AllocateProducerIdsRequest(broker_id=1),
+        [on_cluster(AclOperation.CLUSTER_ACTION)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "Vote",
+        vote.API,
+        lambda name: vote.VoteRequest(),
+        [on_cluster(AclOperation.CLUSTER_ACTION)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "BeginQuorumEpoch",
+        begin_quorum_epoch.API,
+        lambda name: begin_quorum_epoch.BeginQuorumEpochRequest(),
+        [on_cluster(AclOperation.CLUSTER_ACTION)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "EndQuorumEpoch",
+        end_quorum_epoch.API,
+        lambda name: end_quorum_epoch.EndQuorumEpochRequest(),
+        [on_cluster(AclOperation.CLUSTER_ACTION)],
+        CLUSTER_DENIED,
+    ),
+    Row(
+        "ControllerRegistration",
+        controller_registration.API,
+        lambda name: controller_registration.ControllerRegistrationRequest(),
         [on_cluster(AclOperation.CLUSTER_ACTION)],
         CLUSTER_DENIED,
     ),

@@ -28,7 +28,7 @@ from klamm.broker.handlers.transactions.txn_offset_commit import OffsetsSubmissi
 from klamm.broker.handlers.transactions.write_txn_markers import MarkersWritten
 from klamm.broker.simulated_broker import SimulatedBroker
 from klamm.controller.context import RequestContext
-from klamm.controller.effects import BrokerContact, Departing, RootLogLevels, WentOffline
+from klamm.controller.effects import BrokerContact, Departing, QuorumUpgrade, RootLogLevels, WentOffline
 from klamm.controller.log import LogError
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Effect, Outcome
@@ -217,9 +217,11 @@ CASES: dict[str, tuple[Make, type[Effect]]] = {
 
 READING: set[type[Effect]] = {ListSubmission}
 """Effects that only read soft state, so that a test of changes has nothing to check."""
-ELSEWHERE: set[type[Effect]] = {Begin, ErrorsKept, FirstOffsetsKept, MetricsCollected, TokensTaken}
-"""Effects that need a share group, a streams group, a receiver of metrics, a quota, or an old version: the tests of
-those handlers compare the state after each answer."""
+ELSEWHERE: set[type[Effect]] = {
+    Begin, ErrorsKept, FirstOffsetsKept, MetricsCollected, QuorumUpgrade, TokensTaken
+}  # fmt: skip
+"""Effects that need a share group, a streams group, a receiver of metrics, a quota, or an old version, or change the
+log alone: the tests of those handlers compare the state after each answer."""
 
 
 def soft_facts(cluster: DrivenCluster) -> dict[str, Any]:

@@ -128,12 +128,22 @@ def test_eligible_leader_replicas_stay_on() -> None:
     assert update(cluster, ("eligible.leader.replicas.version", 1, UP)) == (0, None)
 
 
-def test_the_kind_of_the_quorum_is_a_config() -> None:
+def test_a_static_quorum_becomes_dynamic_and_stays_so() -> None:
     static, dynamic = DrivenCluster(1), DrivenCluster(1, configs={"controller.quorum.bootstrap.servers": "h:1"})
     assert "kraft.version" not in finalized(static)
     assert finalized(dynamic)["kraft.version"] == 1
     assert update(static, ("kraft.version", 0, SAFE)) == (0, None)
-    assert update(static, ("kraft.version", 1, UP))[0] == 95
+    end_offset = static.log.end_offset
+    assert update(static, ("kraft.version", 1, UP), validate_only=True) == (0, None)
+    assert static.log.end_offset == end_offset
+    assert "kraft.version" not in finalized(static)
+    assert update(static, ("kraft.version", 1, UP), ("streams.version", 0, SAFE)) == (0, None)
+    assert static.log.end_offset == end_offset + 3
+    assert finalized(static)["kraft.version"] == 1
+    assert update(static, ("kraft.version", 0, SAFE))[0] == 95
+    static.start()
+    assert finalized(static)["kraft.version"] == 1
+    assert "streams.version" not in finalized(static)
     assert update(dynamic, ("kraft.version", 1, UP)) == (0, None)
     assert update(dynamic, ("kraft.version", 0, SAFE))[0] == 95
     assert finalized(dynamic)["kraft.version"] == 1

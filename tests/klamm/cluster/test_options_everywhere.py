@@ -9,7 +9,8 @@ from typing import Any, Final, get_type_hints
 
 import pytest
 
-from klamm.cluster.options import OPTION_NAMES, ClusterArguments, ClusterOptions, checked_options
+from klamm.cluster.arguments import ClusterArguments
+from klamm.cluster.options import OPTION_NAMES, ClusterOptions, checked_options
 from klamm.cluster.plan import FREE_PORTS, ClusterPlan, plan_cluster
 from klamm.cluster.words import words_of
 from klamm.serve.options import decode_serve_options, serve_parser
@@ -47,6 +48,8 @@ VALUES: Final[dict[str, tuple[Any, Any]]] = {
     "kip_578_versions": (True, True),
     "client_telemetry": (True, True),
     "log_dirs": (3, "3"),
+    "real_topics": ("orders-*", "orders-*"),
+    "dynamic_quorum": (True, True),
     "replication_rate": (10, "10"),
     "data_memory_bytes": (2_000_000, "2000000"),
     "data_file_bytes": (30, "30"),

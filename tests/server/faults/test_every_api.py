@@ -34,7 +34,12 @@ WITHOUT_ITEMS = frozenset(
     }
 )  # fmt: skip
 """The APIs whose requests are refused as a whole in all versions (docs/faults.md)."""
-REFUSED_AS_A_WHOLE: Final = frozenset({"AlterPartition", "FetchSnapshot", "LeaveGroup", "OffsetDelete", "OffsetFetch"})
+REFUSED_AS_A_WHOLE: Final = frozenset(
+    {
+        "AlterPartition", "BeginQuorumEpoch", "EndQuorumEpoch", "FetchSnapshot", "LeaveGroup", "OffsetDelete",
+        "OffsetFetch", "Vote",
+    }
+)  # fmt: skip
 """Here the handler refuses the rest: no such group, no coordinator yet, a stale broker epoch, or not the
 metadata log."""
 IN_LATER_VERSIONS = {"FindCoordinator": 4, "LeaveGroup": 3}
