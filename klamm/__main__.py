@@ -38,6 +38,8 @@ def _run(given: Sequence[str]) -> int:
         "scenario": _scenario,
         "reassign-partitions": _reassign,
         "follow": _follow,
+        "clone": _clone,
+        "try": _try,
         "wire": _wire,
         "pipeline": _pipeline,
         "broker-properties": _broker_properties,
@@ -175,6 +177,30 @@ def _follow(options: Sequence[str]) -> int:
     except UsageError as error:
         return _refuse(f"klamm follow: {error}")
     return follow_command(decoded)
+
+
+def _clone(options: Sequence[str]) -> int:
+    from klamm.console.options import UsageError
+    from klamm.twin.clone_command import clone_command, decode_clone_options
+
+    try:
+        decoded = decode_clone_options(options)
+    except UsageError as error:
+        return _refuse(f"klamm clone: {error}")
+    return clone_command(decoded)
+
+
+def _try(options: Sequence[str]) -> int:
+    from klamm.console.options import UsageError
+
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from klamm.twin.try_command import decode_try_options, try_command
+
+    try:
+        decoded = decode_try_options(options)
+    except UsageError as error:
+        return _refuse(f"klamm try: {error}")
+    return try_command(decoded)
 
 
 def _wire(options: Sequence[str]) -> int:

@@ -72,6 +72,12 @@ GROUPS: Final = {
             "klamm.twin.follow_command:follow_parser",
         ),
         Command(
+            "clone",
+            "write a cluster's metadata as a log, by its admin APIs",
+            "klamm clone --bootstrap-server HOST:9092 --out copy",
+            "klamm.twin.clone_command:clone_parser",
+        ),
+        Command(
             "wire",
             "convert Kafka's bytes to JSON and back",
             "klamm wire list",
@@ -85,6 +91,12 @@ GROUPS: Final = {
         ),
     ),
     "work without a cluster": (
+        Command(
+            "try",
+            "apply changes to a copy of a cluster's metadata",
+            "klamm try --twin copy plan.json",
+            "klamm.twin.try_command:try_parser",
+        ),
         Command(
             "assign",
             "place replicas: JSON lines in and out, or tables",

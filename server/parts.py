@@ -37,7 +37,7 @@ class ServerParts:
     """The open listeners of each broker, by its id. The order is that of the brokers' racks and ports."""
     controller_listeners: NodeListeners | None = None
     """The controller's open listener; None: it has none."""
-    racks: Sequence[str] = ()
+    racks: Sequence[str | None] = ()
     """Brokers get these racks in turn. Empty: brokers have no rack."""
     limits: ServerLimits
     events: EventLog

@@ -41,6 +41,8 @@ COMMANDS = (
     "assign",
     "reassign-partitions",
     "follow",
+    "clone",
+    "try",
     "wire",
     "wire decode",
     "wire encode",

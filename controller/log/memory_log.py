@@ -10,12 +10,13 @@ The event loop appends: only it changes `_parts`. One worker thread at a time wr
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from klamm.controller.log.batch_index import BatchIndex, Extent
 from klamm.controller.log.epoch import encode_leader_change
 from klamm.controller.log.errors import LogError
 from klamm.controller.log.memory_reader import MemoryReader
+from klamm.controller.log.past import MemorySnapshot, Past
 from klamm.controller.log.quorum import STATIC_QUORUM, Quorum, QuorumPlan
 from klamm.controller.log.snapshot_files import SnapshotContent, encode_snapshot
 from klamm.controller.log_records import Records
@@ -58,14 +59,6 @@ class MemoryPart:
         return b"".join(self.batches[found.first : found.stop])
 
 
-class MemorySnapshot(NamedTuple):
-    """A snapshot as the bytes that its file would have, and the number of its records."""
-
-    id: SnapshotId
-    data: bytes
-    record_count: int
-
-
 class MemoryLog:
     """A `MetadataLog` that lives as long as its process. Each one is epoch 1 of a cluster of its own."""
 
@@ -78,24 +71,29 @@ class MemoryLog:
         max_log_bytes: int = MAX_MEMORY_LOG_BYTES,
         keep_history: bool = False,
         quorum: QuorumPlan = STATIC_QUORUM,
+        past: Past | None = None,
     ) -> None:
-        """With `keep_history`, snapshots do not replace the beginning of the log."""
+        """With `keep_history`, snapshots do not replace the beginning of the log. `past`: the log goes on from there,
+        in the next epoch; None: it begins empty."""
         self.cluster_id = cluster_id
         self.directory_id = directory_id
-        self.leader_epoch = 1
-        self.end_offset = 0
-        self.newest_snapshot: MemorySnapshot | None = None
+        self.leader_epoch = 1 if past is None else past.leader_epoch + 1
+        self.newest_snapshot: MemorySnapshot | None = None if past is None else past.snapshot
         """Set by the thread that writes a snapshot."""
         self._max_log_bytes = max_log_bytes
         self._keep_history = keep_history
-        self._parts: tuple[MemoryPart, ...] = (MemoryPart(0),)
+        self.end_offset = 0 if self.newest_snapshot is None else self.newest_snapshot.id.end_offset
+        self._parts: tuple[MemoryPart, ...] = (MemoryPart(self.end_offset),)
         self._size_bytes = 0
         self._last_timestamp_ms = timestamp_ms
         self._refusal: str | None = None
         self._plan_of_quorum = quorum
-        of_quorum = Quorum().changes(quorum, directory_id)
-        self._quorum = Quorum().after(of_quorum)
-        self._keep(encode_leader_change(0, self.leader_epoch, timestamp_ms, of_quorum))
+        for batch in () if past is None else past.batches:
+            self._keep(batch)
+        before = Quorum() if past is None else past.quorum
+        of_quorum = before.changes(quorum, directory_id)
+        self._quorum = before.after(of_quorum)
+        self._keep(encode_leader_change(self.end_offset, self.leader_epoch, timestamp_ms, of_quorum))
 
     @property
     def durable_offset(self) -> int:

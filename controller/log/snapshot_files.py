@@ -77,12 +77,16 @@ def snapshot_path(log_folder: Path, end_offset: int, leader_epoch: int) -> Path:
 
 def list_snapshots(log_folder: Path) -> list[SnapshotFile]:
     """The snapshots of a log, the newest last. That of offset 0 stands for nothing: Kafka keeps its voters in it."""
-    found = []
-    for path in log_folder.glob(f"*{SUFFIX}"):
-        offset, _, epoch = path.name.removesuffix(SUFFIX).partition("-")
-        if _is_number(offset, _OFFSET_DIGITS) and _is_number(epoch, _EPOCH_DIGITS) and int(offset) > 0:
-            found.append(SnapshotFile(int(offset), int(epoch), path))
-    return sorted(found)
+    found = [named_snapshot(path) for path in log_folder.glob(f"*{SUFFIX}")]
+    return sorted(one for one in found if one is not None and one.end_offset > 0)
+
+
+def named_snapshot(path: Path) -> SnapshotFile | None:
+    """The snapshot that a file is by its name; None: it has the name of none."""
+    offset, _, epoch = path.name.removesuffix(SUFFIX).partition("-")
+    if not (_is_number(offset, _OFFSET_DIGITS) and _is_number(epoch, _EPOCH_DIGITS)):
+        return None
+    return SnapshotFile(int(offset), int(epoch), path)
 
 
 def remove_parts(log_folder: Path) -> None:

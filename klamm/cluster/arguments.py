@@ -33,6 +33,7 @@ class ClusterArguments(TypedDict, total=False):
     seed: int | None
     cluster_id: str | None
     data_dir: str | os.PathLike[str] | None
+    twin: str | os.PathLike[str] | None
     snapshot_records: int
     keep_history: bool
     request_log: str | os.PathLike[str] | None

@@ -18,8 +18,10 @@ from klamm.broker.log_end_offsets import LogEndOffsets
 from klamm.broker.simulated_broker import BrokerError
 from klamm.cluster.plan import ClusterPlan
 from klamm.cluster.topic_policy import TopicJudge
+from klamm.cluster.twin import as_twin
 from klamm.controller.core import Controller
 from klamm.controller.log import LogError, MemoryLog, MetadataLog, SegmentLog
+from klamm.controller.log.past import read_past
 from klamm.controller.log.quorum import QuorumPlan
 from klamm.controller.metadata.replay import ReplayError
 from klamm.controller.metadata_log import CONTROLLER_ID
@@ -55,14 +57,10 @@ async def open_cluster(
     for warning in plan.warnings:
         events.warning(warning)
     clock_ms = _clock(plan)
-    limits = _limits(plan)
     with ExitStack() as undo:
-        refuse_impossible_ports(plan.listeners, plan.broker_ids)
-        # Ports come first: they are the most frequent error, and nothing has to be undone then.
-        broker_listeners = {}
-        for broker_id in plan.broker_ids:
-            broker_listeners[broker_id] = open_node(plan.listeners.of_broker(broker_id, plan.broker_ids))
-            undo.callback(broker_listeners[broker_id].close)
+        # Ports come first: they are the most frequent error, and nothing has to be undone then. The brokers of a twin
+        # are known when its metadata has been read.
+        broker_listeners = {} if plan.twin else _open_broker_ports(plan, undo)
         controller_listeners = None
         if plan.listeners.controller is not None:
             controller_listeners = open_node([plan.listeners.controller])
@@ -80,6 +78,9 @@ async def open_cluster(
         record_file = _record_file(plan, events)
         undo.callback(record_file.close)
         controller, brokers = assemble(Controller, plan.settings, log, clock_ms, loaded, kept, record_file)
+        if plan.twin is not None:
+            plan = as_twin(plan, controller.image)
+            broker_listeners = _open_broker_ports(plan, undo)
         request_log = _open_request_log(plan, log.cluster_id, events)
         parts = ServerParts(
             controller=controller,
@@ -91,7 +92,7 @@ async def open_cluster(
             broker_listeners=broker_listeners,
             controller_listeners=controller_listeners,
             racks=plan.racks,
-            limits=limits,
+            limits=_limits(plan),
             events=events,
             request_log=request_log,
             judge_topic=TopicJudge(plan.topic_policy) if plan.topic_policy else None,
@@ -104,6 +105,17 @@ async def open_cluster(
         )
         async with open_server(parts) as server:
             yield server
+
+
+def _open_broker_ports(plan: ClusterPlan, undo: ExitStack) -> dict[int, NodeListeners]:
+    """The open listeners of each broker, by its id. Raises PortTaken."""
+    _limits(plan)
+    refuse_impossible_ports(plan.listeners, plan.broker_ids)
+    broker_listeners = {}
+    for broker_id in plan.broker_ids:
+        broker_listeners[broker_id] = open_node(plan.listeners.of_broker(broker_id, plan.broker_ids))
+        undo.callback(broker_listeners[broker_id].close)
+    return broker_listeners
 
 
 def _add_security(plan: ClusterPlan, controller: Controller, undo: ExitStack) -> Path | None:
@@ -166,10 +178,11 @@ def _open_log(
     seed = plan.settings.seed
     random = Random(secrets.randbits(64) if seed is None else seed)
     made_up, directory_id = str(new_uuid(random.randbytes)), new_uuid(random.randbytes)
-    cluster_id = plan.cluster_id or made_up
+    past = None if plan.twin is None else read_past(plan.twin)
+    cluster_id = plan.cluster_id or (past and past.cluster_id) or made_up
     quorum = _quorum(plan.settings, controller_listeners)
     if plan.data_dir is None:
-        return MemoryLog(cluster_id, directory_id, now_ms, keep_history=plan.keep_history, quorum=quorum)
+        return MemoryLog(cluster_id, directory_id, now_ms, keep_history=plan.keep_history, quorum=quorum, past=past)
     return SegmentLog.open(
         plan.data_dir,
         new_cluster_id=cluster_id,

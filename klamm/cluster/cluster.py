@@ -89,6 +89,8 @@ class Cluster(FaultMethods, RequestMethods, SteeringMethods, ScenarioMethods, Cl
         seed: the same seed, configs and requests, in the same order, give the same answers. None: a random seed.
         cluster_id: the id of a new cluster; a data directory with another id is refused. None: a generated id.
         data_dir: the directory of the metadata log; None: it is kept in memory.
+        twin: a data directory, or a FILE.checkpoint or FILE.log of one: the cluster begins with that metadata, and its
+            brokers are simulated (docs/twins.md). It is only read.
         snapshot_records: a snapshot is taken after this many records of the metadata log, and at the end (docs/
             snapshots.md); 0: only by `snapshot`, and nothing is ever deleted from the log.
         keep_history: snapshots delete nothing from the log, so that `klamm pipeline` can read it whole. A data

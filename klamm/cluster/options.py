@@ -91,6 +91,8 @@ class ClusterOptions:
     cluster_id: str | None = None
     """The id of a new cluster; a data directory with another id is refused. None: a generated id."""
     data_dir: Path | None = None
+    twin: Path | None = None
+    """The metadata of a cluster that this one begins as: a data directory, or a file of its log."""
     snapshot_records: int = DEFAULT_SNAPSHOT_RECORDS
     keep_history: bool = False
     """Whether snapshots delete nothing from the metadata log."""
@@ -344,6 +346,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "data_file_bytes": _number("data_file_bytes", 0, MAX_DATA_BYTES),
     "cluster_id": _checked_id,
     "data_dir": lambda path: _checked_path("data_dir", path),
+    "twin": lambda path: _checked_path("twin", path),
     "snapshot_records": _number("snapshot_records", 0, MAX_SNAPSHOT_RECORDS),
     "keep_history": lambda flag: _checked_flag("keep_history", flag),
     "request_log": lambda path: checked_log_file(_checked_path("request_log", path)),
@@ -357,7 +360,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 _MAY_BE_NONE = frozenset(
     {
         "listen", "advertise", "controller_listener", "config", "configs", "broker_configs", "seed", "cluster_id",
-        "data_dir", "request_log", "start_ms", "faults", "security", "log_dirs",
+        "data_dir", "twin", "request_log", "start_ms", "faults", "security", "log_dirs",
         "kafka_version", "max_version", "metadata_version",
     }
 )  # fmt: skip

@@ -46,8 +46,10 @@ class ClusterPlan:
     listeners: ListenerPlan = FREE_LISTENERS
     broker_ids: tuple[int, ...] = FIRST_BROKER_IDS
     """The brokers at the start. The first one has the ports of `listeners`, and the others have the next ports."""
-    racks: tuple[str, ...] = ()
+    racks: tuple[str | None, ...] = ()
     data_dir: Path | None = None
+    twin: Path | None = None
+    """The metadata that the cluster begins with, and its brokers instead of `broker_ids` and `racks`."""
     keep_history: bool = False
     """Whether snapshots delete nothing from the metadata log."""
     request_log: Path | None = None
@@ -96,6 +98,7 @@ def plan_cluster(
     Raises:
         SettingsError: an option or a config is invalid; the text is one line that names it.
     """
+    _refuse_beside_a_twin(options)
     settings, warnings = load_settings(
         options.config,
         environ,
@@ -108,15 +111,14 @@ def plan_cluster(
         decided=decided_by_options(options),
     )
     settings = with_log_dirs(options, settings)
-    broker_ids = _broker_ids(options, settings.combined_node_id)
-    combined = settings.combined_node_id
+    broker_ids = _broker_ids(options, combined := settings.combined_node_id)
     settings = replace(
         settings,
         controller_id=combined if combined in broker_ids else None,
         **plan_versions(options),
         data_limits=_data_limits(options),
         **{name: getattr(options, name) for name in _SETTINGS},
-        static_configs={**_for_few_brokers(len(broker_ids)), **settings.static_configs},
+        static_configs={**_for_few_brokers(0 if options.twin else len(broker_ids)), **settings.static_configs},
     )
     easy = _easy_security(options)
     listeners = plan_listeners(options, settings, default_listen, broker_ids, easy)
@@ -128,6 +130,7 @@ def plan_cluster(
         broker_ids=broker_ids,
         racks=options.racks,
         data_dir=options.data_dir,
+        twin=options.twin,
         keep_history=_keeps_history(options),
         request_log=options.request_log,
         cluster_id=options.cluster_id,
@@ -157,6 +160,24 @@ def _data_limits(options: ClusterOptions) -> DataLimits:
         memory_bytes=options.data_memory_bytes,
         file_bytes=options.data_file_bytes,
     )
+
+
+def _refuse_beside_a_twin(options: ClusterOptions) -> None:
+    """Raises SettingsError for options that say what the twin's metadata says."""
+    if options.twin is None:
+        return
+    beside = {
+        "data_dir": options.data_dir is not None,
+        "brokers": options.brokers is not None,
+        "broker_ids": bool(options.broker_ids),
+        "racks": bool(options.racks),
+        "cluster_id": options.cluster_id is not None,
+    }
+    for name, is_given in beside.items():
+        if is_given:
+            raise SettingsError(
+                f"{name} cannot be given beside twin: a twin is in memory, with the brokers and the id of its cluster"
+            )
 
 
 def _broker_ids(options: ClusterOptions, combined: int | None) -> tuple[int, ...]:

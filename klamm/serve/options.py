@@ -283,20 +283,27 @@ def _add_records(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "--data-memory-bytes",
-        metavar="BYTES",
+        metavar="N",
         type=_memory_bytes,
         action=Once,
         help=f"most memory for record batches (default: {limits.memory_bytes})",
     )
     add(
         "--data-file-bytes",
-        metavar="BYTES",
+        metavar="N",
         type=_file_bytes,
         action=Once,
         help=f"most bytes of others, in a file (default: {limits.file_bytes})",
     )
     add(
         "--data-dir", metavar="DIR", type=file_path, action=Once, help="directory of the metadata log (default: memory)"
+    )
+    add(
+        "--twin",
+        metavar="PATH",
+        type=file_path,
+        action=Once,
+        help="metadata to begin with (default: none)",
     )
     add(
         "--snapshot-records",

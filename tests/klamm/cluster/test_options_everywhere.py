@@ -55,6 +55,7 @@ VALUES: Final[dict[str, tuple[Any, Any]]] = {
     "data_file_bytes": (30, "30"),
     "cluster_id": ("some-id", "some-id"),
     "data_dir": (Path("data"), "data"),
+    "twin": (Path("copy"), "copy"),
     "snapshot_records": (40, "40"),
     "keep_history": (True, True),
     "request_log": ("requests.jsonl", "requests.jsonl"),

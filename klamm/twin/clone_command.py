@@ -1,0 +1,123 @@
+"""`klamm clone`: writes what the admin APIs show of a cluster as a metadata log (docs/twins.md).
+
+Exit codes: 0; 1 if the cluster or the directory cannot be used, with the reason in one line on stderr; 2 for a wrong
+call.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from klamm.admin.client import AdminClient
+from klamm.admin.client_configs import InvalidClientProperties
+from klamm.admin.client_properties import ClientProperties, decode_client_properties
+from klamm.admin.errors import AdminError
+from klamm.console.options import CommandParser, Once, argument_of, file_path
+from klamm.controller.log.data_dir import LOG_FOLDER, META_PROPERTIES, create_data_dir, replace_file
+from klamm.controller.log.epoch import encode_leader_change
+from klamm.controller.log.errors import LogError, os_errors_as_log_errors
+from klamm.controller.log.segment_files import segment_path
+from klamm.protocol.printable import printable
+from klamm.server.addresses import decode_listen
+from klamm.twin.clone import EPOCH, Cloned, clone, log_bytes
+from klamm.twin.log_dir_sizes import SIZES_FILE
+
+CLIENT_ID: Final = "klamm-clone"
+ANSWER_SECONDS: Final = 60.0
+EXIT_DONE, EXIT_FAILED, EXIT_WRONG_CALL = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class CloneOptions:
+    """The parsed options of `klamm clone`."""
+
+    bootstrap_servers: str
+    out: Path
+    command_config: Path | None
+
+
+def clone_parser() -> CommandParser:
+    """The options of `klamm clone`."""
+    parser = CommandParser(
+        prog="klamm clone",
+        description="Write the metadata of a Kafka cluster as a log: brokers, racks, topics, placements, configs, "
+        "ACLs, quotas and sizes, as far as the admin APIs show them. Nothing is changed in the cluster.",
+        example="klamm clone --bootstrap-server prod:9092 --out copy",
+    )
+    add = parser.add_argument
+    add("--bootstrap-server", metavar="HOST:PORT,…", type=argument_of(_servers), action=Once, required=True,
+        help="brokers of the cluster")  # fmt: skip
+    add("--out", metavar="DIR", type=file_path, action=Once, required=True, help="a new or empty directory")
+    add("--command-config", metavar="FILE", type=file_path, action=Once,
+        help="settings of a Kafka client: security.protocol, ssl.…, sasl.… (default: none)")  # fmt: skip
+    return parser
+
+
+def decode_clone_options(arguments: Sequence[str]) -> CloneOptions:
+    """The options after `klamm clone`. Raises UsageError."""
+    given: argparse.Namespace = clone_parser().parse_args(arguments)
+    return CloneOptions(given.bootstrap_server, given.out, given.command_config)
+
+
+def _servers(text: str) -> str:
+    for one in text.split(","):
+        decode_listen(one)
+    return text
+
+
+def clone_command(options: CloneOptions) -> int:
+    """Run `klamm clone` with these options; returns the exit code."""
+    try:
+        properties = decode_client_properties(options.command_config)
+        _refuse_used(options.out)
+        cloned = trio.run(_clone, options, properties)
+        _write(options.out, cloned)
+    except InvalidClientProperties as error:
+        return _say(str(error), EXIT_WRONG_CALL)
+    except (AdminError, LogError) as error:
+        return _say(str(error), EXIT_FAILED)
+    for part in cloned.missing:
+        _say(f"not shown by the cluster: {part}", EXIT_DONE)
+    return _say(f"{len(cloned.records)} records of cluster {cloned.cluster_id} are in {options.out}", EXIT_DONE)
+
+
+async def _clone(options: CloneOptions, properties: ClientProperties) -> Cloned:
+    client = AdminClient(
+        options.bootstrap_servers,
+        client_id=properties.client_id or CLIENT_ID,
+        request_timeout_seconds=ANSWER_SECONDS,
+        properties=properties,
+    )
+    async with client as admin:
+        return await clone(admin)
+
+
+def _refuse_used(out: Path) -> None:
+    create_data_dir(out)
+    with os_errors_as_log_errors("use", out):
+        for path in out.iterdir():
+            raise LogError(f"{out} is not empty (it holds {path.name!r})")
+
+
+def _write(out: Path, cloned: Cloned) -> None:
+    folder = out / LOG_FOLDER
+    now_ms = time.time_ns() // 1_000_000
+    path = segment_path(folder, 0)
+    with os_errors_as_log_errors("write", path):
+        folder.mkdir()
+        path.write_bytes(log_bytes(cloned.records, now_ms, encode_leader_change(0, EPOCH, now_ms)))
+    replace_file(out / META_PROPERTIES, f"version=1\nnode.id=-1\ncluster.id={cloned.cluster_id}\n")
+    sizes = [[str(partition), size] for partition, size in cloned.sizes.items()]
+    replace_file(out / SIZES_FILE, json.dumps(sizes) + "\n")
+
+
+def _say(line: str, exit_code: int) -> int:
+    sys.stderr.write(f"klamm clone: {printable(line)}\n")
+    return exit_code

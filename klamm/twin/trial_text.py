@@ -1,0 +1,143 @@
+"""The report of a trial as lines of text, at most 80 characters wide where names allow it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from klamm.protocol.printable import printable
+from klamm.twin.cluster_counts import NO_RACK, BrokerCounts
+from klamm.twin.trial import StepResult, Trial
+
+SHOWN_REFUSALS: Final = 10
+SHOWN_BROKERS: Final = 100
+KINDS: Final = {
+    "offline": "without a leader",
+    "under_min_isr": "under min.insync.replicas",
+    "under_replicated": "under-replicated",
+    "few_racks": "in fewer racks than possible",
+    "placeholders": "placeholders",
+}
+_UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def as_lines(trial: Trial, received: Mapping[int, int] | None, rate: int | None) -> Iterator[str]:
+    """The lines. `received`: bytes by broker, None: not known. `rate`: bytes per second that a broker receives."""
+    yield f"cluster {trial.cluster_id}: {trial.before.partitions} partitions on {len(trial.before.brokers)} brokers"
+    for number, step in enumerate(trial.steps, 1):
+        yield ""
+        yield f"step {number}: {printable(step.step)}"
+        yield from (f"  {line}" for line in step_lines(step))
+        yield from (f"  {line}" for line in changed_lines(trial, number))
+    yield ""
+    yield from _table(broker_rows(trial, received))
+    yield ""
+    yield from _table(rack_rows(trial))
+    if received:
+        yield ""
+        yield from time_lines(received, rate)
+
+
+def step_lines(step: StepResult) -> Iterator[str]:
+    """What the step itself did."""
+    for refusal in step.refusals[:SHOWN_REFUSALS]:
+        message = f": {printable(refusal.message)}" if refusal.message else ""
+        yield f"refused: {printable(refusal.subject)}: {refusal.code}{message}"
+    if step.refused > SHOWN_REFUSALS:
+        yield f"refused: {step.refused - SHOWN_REFUSALS} more"
+    if copied := sum(map(len, step.moves.values())):
+        yield f"copied: {counted(copied, 'replica')} of {counted(len(step.moves), 'partition')}"
+    if step.unfinished:
+        yield f"not finished: {counted(step.unfinished, 'reassignment')}, because a broker is down"
+
+
+def changed_lines(trial: Trial, number: int) -> Iterator[str]:
+    """The counts that step `number`, from 1 on, has changed, also while it lasted."""
+    step = trial.steps[number - 1]
+    before = trial.before if number == 1 else trial.steps[number - 2].after or trial.before
+    changed = False
+    for name, text in KINDS.items():
+        first, last = getattr(before, name), getattr(step.after or before, name)
+        during = max(first, last) if step.during is None else getattr(step.during, name)
+        if during > max(first, last):
+            yield f"{text}: {first} -> {last}, and {during} meanwhile"
+        elif first != last:
+            yield f"{text}: {first} -> {last}"
+        changed |= first != last or during > max(first, last)
+    if not changed:
+        yield "no partition lacks more or less than before"
+
+
+def broker_rows(trial: Trial, received: Mapping[int, int] | None) -> list[tuple[str, ...]]:
+    """A row for each broker, under a header."""
+    before = {one.broker_id: one for one in trial.before.brokers}
+    after = {one.broker_id: one for one in trial.after.brokers}
+    rows = [
+        ("broker", "rack", "state", "replicas", "leaders", "limit", *(("received",) if received is not None else ()))
+    ]
+    for broker_id in sorted(before.keys() | after.keys())[:SHOWN_BROKERS]:
+        first, last = before.get(broker_id), after.get(broker_id)
+        known = last or first
+        assert known is not None, "it is in one of the two"
+        row = (
+            str(broker_id),
+            printable(known.rack or NO_RACK),
+            changed(_state(first), _state(last)),
+            changed(first.replicas if first else 0, last.replicas if last else 0),
+            changed(first.leaders if first else 0, last.leaders if last else 0),
+            _limit(known),
+        )
+        rows.append((*row, size_text(received.get(broker_id, 0))) if received is not None else row)
+    return rows
+
+
+def rack_rows(trial: Trial) -> list[tuple[str, ...]]:
+    """A row for each rack, under a header."""
+    before, after = trial.before.racks, trial.after.racks
+    rows: list[tuple[str, ...]] = [("rack", "replicas", "leaders")]
+    for rack in sorted(before.keys() | after.keys()):
+        first, last = before.get(rack, (0, 0)), after.get(rack, (0, 0))
+        rows.append((printable(rack), changed(first[0], last[0]), changed(first[1], last[1])))
+    return rows
+
+
+def time_lines(received: Mapping[int, int], rate: int | None) -> Iterator[str]:
+    """How much is copied, and how long that takes at least."""
+    total, most = sum(received.values()), max(received.values())
+    yield f"to copy: {size_text(total)}, at most {size_text(most)} to one broker"
+    if rate is not None:
+        yield f"time: at least {most / rate:,.0f} s at {size_text(rate)} per second and broker"
+
+
+def counted(count: int, what: str) -> str:
+    """1 replica, 2 replicas."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def changed(before: object, after: object) -> str:
+    """One value, or both if they differ."""
+    return str(after) if before == after else f"{before} -> {after}"
+
+
+def size_text(size: float) -> str:
+    """Bytes with a unit: 1.5 MB."""
+    unit = 0
+    while size >= 1000 and unit < len(_UNITS) - 1:
+        size, unit = size / 1000, unit + 1
+    return f"{size:.0f} {_UNITS[unit]}" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
+
+
+def _state(broker: BrokerCounts | None) -> str:
+    if broker is None:
+        return "none"
+    return "up" if broker.is_up else "down"
+
+
+def _limit(broker: BrokerCounts) -> str:
+    if broker.limit is None:
+        return "-"
+    return f"{broker.limit}, exceeded" if broker.is_over_limit else str(broker.limit)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,0 +1,169 @@
+"""`klamm try`: applies changes to a fork of a twin, and reports what happens (docs/twins.md).
+
+Exit codes: 0, or 1 if something that --fail-on names has happened, or if the twin cannot be read; 2 for a wrong call.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import trio
+
+from klamm.admin.partition_types import TopicPartition
+from klamm.assignment import CannotPlace
+from klamm.cluster.errors import ClusterError
+from klamm.console.options import CommandParser, Once, UsageError, argument_of, file_path, whole_number
+from klamm.protocol.printable import printable
+from klamm.reassign.files import as_file, as_text
+from klamm.twin.changes import InvalidChanges, Step, read_changes
+from klamm.twin.log_dir_sizes import SIZES_FILE, InvalidSizes, read_sizes
+from klamm.twin.trial import Trial, as_json, moved_bytes, run_trial, suggest
+from klamm.twin.trial_html import as_html
+from klamm.twin.trial_text import as_lines
+
+EXIT_DONE, EXIT_FAILED = 0, 1
+MAX_RATE: Final = 10**12
+
+
+def _under_min_isr(trial: Trial) -> bool:
+    counts = [one for step in trial.steps for one in (step.during, step.after) if one is not None]
+    return any(one.under_min_isr > trial.before.under_min_isr or one.offline > trial.before.offline for one in counts)
+
+
+def _limit(trial: Trial) -> bool:
+    over = any(broker.is_over_limit for broker in trial.after.brokers)
+    return over or any(one.code == "POLICY_VIOLATION" for step in trial.steps for one in step.refusals)
+
+
+FAILURES: Final[Mapping[str, tuple[str, Callable[[Trial], bool]]]] = {
+    "under-min-isr": ("more partitions than before are under min.insync.replicas, or without a leader", _under_min_isr),
+    "limit": ("a limit of KIP-578 is exceeded, or refuses something", _limit),
+    "rack": (
+        "more partitions than before are in fewer racks than they could be",
+        lambda trial: trial.after.few_racks > trial.before.few_racks,
+    ),
+    "refused": ("something is refused", lambda trial: any(step.refused for step in trial.steps)),
+    "unfinished": ("a reassignment cannot end", lambda trial: any(step.unfinished for step in trial.steps)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TryOptions:
+    """The parsed options of `klamm try`."""
+
+    twin: Path
+    changes: Path | None
+    suggest: bool
+    broker_list: Sequence[int] | None
+    profile: Literal["kip", "kafka"]
+    output: Literal["text", "json", "html"]
+    sizes: Path | None
+    rate: int | None
+    fail_on: Sequence[str]
+
+
+def try_parser() -> CommandParser:
+    """The options of `klamm try`."""
+    parser = CommandParser(
+        prog="klamm try",
+        description="Apply changes to a fork of a cluster's metadata, and report what is refused, what moves, and what "
+        "becomes of leaders, racks, limits and ISRs. The metadata is only read.",
+        example="klamm try --twin copy plan.json --fail-on under-min-isr,limit",
+    )
+    add = parser.add_argument
+    add("changes", metavar="FILE", nargs="?", type=file_path,
+        help="a reassignment file of Kafka's tool, or steps as YAML or JSON (default: none)")  # fmt: skip
+    add("--twin", metavar="PATH", type=file_path, action=Once, required=True,
+        help="a data directory, such as that of klamm follow, or FILE.checkpoint or FILE.log of one")  # fmt: skip
+    add("--suggest", action="store_true",
+        help="print a reassignment file that makes replicas even with few moves, instead of a report")  # fmt: skip
+    add("--broker-list", metavar="N,…", type=argument_of(_broker_ids), action=Once,
+        help="with --suggest: the brokers that may hold replicas (default: those that are up)")  # fmt: skip
+    add("--profile", choices=("kip", "kafka"), default="kip",
+        help="kip: with limits and placeholders, kafka: as Apache Kafka 4.3 (default: kip)")  # fmt: skip
+    add("--output", choices=("text", "json", "html"), default="text", help="the form of the report (default: text)")
+    add("--sizes", metavar="FILE", type=file_path, action=Once,
+        help="the sizes of replicas, as kafka-log-dirs --describe printed them (default: those of klamm "
+        "clone)")  # fmt: skip
+    add("--rate", metavar="BYTES", type=lambda text: whole_number(text, 1, MAX_RATE), action=Once,
+        help="bytes per second that a broker receives, for the time of moves (default: no times)")  # fmt: skip
+    add("--fail-on", metavar="KIND,…", type=argument_of(_kinds), action=Once,
+        help=f"exit with code 1 on any of {', '.join(FAILURES)} (default: none)")  # fmt: skip
+    return parser
+
+
+def decode_try_options(arguments: Sequence[str]) -> TryOptions:
+    """The options after `klamm try`. Raises UsageError."""
+    given: argparse.Namespace = try_parser().parse_args(arguments)
+    if given.suggest == (given.changes is not None):
+        raise UsageError("either FILE with changes or --suggest is needed")
+    if given.broker_list is not None and not given.suggest:
+        raise UsageError("--broker-list is for --suggest")
+    return TryOptions(
+        given.twin,
+        given.changes,
+        given.suggest,
+        given.broker_list,
+        given.profile,
+        given.output,
+        given.sizes,
+        given.rate,
+        given.fail_on or (),
+    )
+
+
+def _broker_ids(text: str) -> Sequence[int]:
+    try:
+        found = [int(one) for one in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{text[:40]!r}: broker ids are expected, such as 1,2,3") from None
+    if min(found) < 0 or len(set(found)) < len(found):
+        raise ValueError(f"{text[:40]!r}: distinct broker ids are expected")
+    return found
+
+
+def _kinds(text: str) -> Sequence[str]:
+    kinds = text.split(",")
+    for kind in kinds:
+        if kind not in FAILURES:
+            from klamm.protocol.near_names import did_you_mean
+
+            raise ValueError(f"{kind[:40]!r} is none of {', '.join(FAILURES)}{did_you_mean(kind, FAILURES)}")
+    return kinds
+
+
+def try_command(options: TryOptions) -> int:
+    """Run `klamm try` with these options; returns the exit code."""
+    try:
+        if options.suggest:
+            targets = trio.run(suggest, options.twin, options.broker_list)
+            sys.stdout.write(f"{as_text(as_file(targets))}\n")
+            return EXIT_DONE
+        assert options.changes is not None, "one of the two is given"
+        steps: Sequence[Step] = read_changes(options.changes)
+        beside = options.twin / SIZES_FILE
+        sizes_from = options.sizes or (beside if beside.is_file() else None)
+        sizes = None if sizes_from is None else read_sizes(sizes_from)
+        trial = trio.run(run_trial, options.twin, steps, options.profile)
+    except (InvalidChanges, InvalidSizes, ClusterError, CannotPlace, ValueError) as error:
+        sys.stderr.write(f"klamm try: {printable(str(error))}\n")
+        return EXIT_FAILED
+    sys.stdout.write(_written(trial, options, sizes))
+    failed = [kind for kind in options.fail_on if FAILURES[kind][1](trial)]
+    for kind in failed:
+        sys.stderr.write(f"klamm try: {kind}: {FAILURES[kind][0]}\n")
+    return EXIT_FAILED if failed else EXIT_DONE
+
+
+def _written(trial: Trial, options: TryOptions, sizes: Mapping[TopicPartition, int] | None) -> str:
+    received = None if sizes is None else moved_bytes(trial, sizes)
+    if options.output == "json":
+        content: dict[str, Any] = as_json(trial, received)
+        return json.dumps(content, indent=2) + "\n"
+    if options.output == "html":
+        return as_html(trial, received, options.rate)
+    return "\n".join(as_lines(trial, received, options.rate)) + "\n"

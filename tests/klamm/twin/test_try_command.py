@@ -1,0 +1,217 @@
+"""`klamm try` on the metadata of a cluster of three racks: reports in all forms, suggestions, exit codes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+import klamm
+from klamm.__main__ import main
+
+RACKS = ("a", "b", "c", "a", "b", "c")
+HOSTILE = "<b>x</b>"
+
+
+@pytest.fixture(scope="module")
+def twin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six brokers in three racks; the replicas of "crooked" are on brokers 1 and 4 of rack a alone."""
+    data_dir = tmp_path_factory.mktemp("twin") / "data"
+
+    async def make() -> None:
+        async with (
+            klamm.Cluster(brokers=6, racks=RACKS, data_dir=data_dir, seed=1) as cluster,
+            klamm.AdminClient(cluster.bootstrap_servers) as admin,
+        ):
+            crooked = {index: [1, 4] for index in range(6)}
+            even = klamm.NewTopic("even", 12, 3, {"min.insync.replicas": "3"})
+            made = await admin.create_topics([even, klamm.NewTopic("crooked", replica_assignments=crooked)])
+            assert [one.error for one in made] == [None, None]
+
+    trio.run(make)
+    return data_dir
+
+
+def tried(
+    twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], steps: list[Any], *options: str
+) -> tuple[int, str, str]:
+    """The exit code, and what was written."""
+    (tmp_path / "changes.json").write_text(json.dumps({"steps": steps}))
+    code = main(["try", "--twin", str(twin), str(tmp_path / "changes.json"), *options])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def reported(*given: Any) -> Any:
+    code, out, err = tried(*given, "--output", "json")
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+def test_a_lost_rack_is_counted(twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = reported(twin, tmp_path, capsys, [{"lose-rack": "a"}])
+    before, (step,) = report["before"], report["steps"]
+    assert (before["partitions"], before["offline"], before["under_min_isr"], before["few_racks"]) == (18, 0, 0, 6)
+    after = step["after"]
+    assert (after["offline"], after["under_min_isr"], after["under_replicated"]) == (6, 18, 18)
+    assert [one["is_up"] for one in after["brokers"]] == [False, True, True, False, True, True]
+    assert after["racks"]["a"]["leaders"] == 0
+    assert before["racks"]["a"]["replicas"] == after["racks"]["a"]["replicas"] == 24
+    assert sum(one["leaders"] for one in after["brokers"]) == 12
+
+
+def test_brokers_that_return_are_in_sync_again(twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = reported(twin, tmp_path, capsys, [{"lose-broker": 2}, {"return-broker": 2}])
+    lost, returned = (step["after"] for step in report["steps"])
+    assert lost["under_min_isr"] == lost["under_replicated"] > 0
+    assert returned["under_min_isr"] == returned["under_replicated"] == 0
+
+
+def test_a_plan_moves_replicas_and_says_what_is_refused(
+    twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moves = [("crooked", 0, [1, 2]), ("crooked", 1, [4, 1]), ("missing", 0, [1]), ("crooked", 2, [1, 9])]
+    plan = {
+        "version": 1,
+        "partitions": [{"topic": t, "partition": p, "replicas": replicas} for t, p, replicas in moves],
+    }
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    (step,) = reported(twin, tmp_path, capsys, [{"reassign": "plan.json"}])["steps"]
+    assert step["copied_replicas"] == 1
+    assert step["unfinished_reassignments"] == 0
+    assert {(one["subject"], one["code"]) for one in step["refusals"]} == {
+        ("partition missing-0", "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("partition crooked-2", "INVALID_REPLICA_ASSIGNMENT"),
+    }
+    assert step["after"]["few_racks"] == 5
+    assert step["during"]["partitions"] == 18
+
+
+def test_a_move_to_a_broker_that_is_down_does_not_end(
+    twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = {"version": 1, "partitions": [{"topic": "crooked", "partition": 0, "replicas": [1, 2]}]}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    steps = [{"lose-broker": 2}, {"reassign": "plan.json"}]
+    code, out, err = tried(twin, tmp_path, capsys, steps, "--fail-on", "unfinished")
+    assert code == 1
+    assert "not finished: 1 reassignment, because a broker is down" in out
+    assert err == "klamm try: unfinished: a reassignment cannot end\n"
+
+
+def test_a_decommissioned_broker_holds_nothing_and_is_gone(
+    twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (step,) = reported(twin, tmp_path, capsys, [{"decommission": 5}])["steps"]
+    assert step["refused"] == 0
+    assert step["copied_replicas"] > 0
+    assert [one["broker_id"] for one in step["after"]["brokers"]] == [1, 2, 3, 4, 6]
+    assert (step["after"]["under_replicated"], step["after"]["offline"]) == (0, 0)
+
+
+def test_limits_refuse_and_are_shown(twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    steps = [
+        {"set-configs": {"configs": {"max.broker.partitions": 8}}},
+        {"create-topic": {"name": "more", "partitions": 6, "replication-factor": 3}},
+    ]
+    code, out, err = tried(twin, tmp_path, capsys, steps, "--fail-on", "under-min-isr,limit,rack")
+    assert code == 1
+    assert "refused: topic 'more': POLICY_VIOLATION: " in out
+    assert "8, exceeded" in out
+    assert err.startswith("klamm try: limit: ")
+
+
+def test_without_trouble_every_kind_of_failure_passes(
+    twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = [
+        {"create-topic": {"name": "more", "partitions": 6, "replication-factor": 3}},
+        {"add-partitions": {"topic": "more", "to": 7}},
+        {"set-configs": {"configs": {"retention.ms": "1"}, "topic": "more"}},
+        {"elect-preferred-leaders": "all"},
+    ]
+    kinds = "under-min-isr,limit,rack,refused,unfinished"
+    code, out, err = tried(twin, tmp_path, capsys, steps, "--fail-on", kinds)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0].endswith(": 18 partitions on 6 brokers")
+    assert out.count("no partition lacks more or less than before") == 4
+
+
+def test_impossible_steps_are_refusals(twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    steps = [{"lose-broker": 77}, {"lose-rack": "zz"}, {"decommission": 77}, {"return-broker": 1}]
+    report = reported(twin, tmp_path, capsys, steps)
+    assert [step["refused"] for step in report["steps"]] == [1, 1, 1, 1]
+
+
+def test_sizes_and_a_rate_give_bytes_and_a_time(twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = {"version": 1, "brokers": [{"broker": 1, "logDirs": [{"logDir": "/d", "partitions": []}]}]}
+    sizes["brokers"][0]["logDirs"][0]["partitions"] = [  # type: ignore[index]
+        {"partition": "crooked-0", "size": 3_000_000, "offsetLag": 0, "isFuture": False},
+        {"partition": "crooked-1", "size": 5, "offsetLag": 0, "isFuture": False},
+    ]
+    (tmp_path / "sizes.txt").write_text(f"Querying brokers\nReceived\n{json.dumps(sizes)}\n")
+    plan = {"version": 1, "partitions": [{"topic": "crooked", "partition": 0, "replicas": [1, 2]}]}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    given = ("--sizes", str(tmp_path / "sizes.txt"), "--rate", "1000000")
+    code, out, _ = tried(twin, tmp_path, capsys, [{"reassign": "plan.json"}], *given)
+    assert code == 0
+    assert "to copy: 3.0 MB, at most 3.0 MB to one broker" in out
+    assert "time: at least 3 s at 1.0 MB per second and broker" in out
+    (tmp_path / "sizes.txt").write_text("nothing\n")
+    assert tried(twin, tmp_path, capsys, [{"reassign": "plan.json"}], *given)[0] == 1
+
+
+def test_a_suggestion_is_a_file_that_makes_it_even(
+    twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["try", "--twin", str(twin), "--suggest"]) == 0
+    (tmp_path / "suggested.json").write_text(capsys.readouterr().out)
+    (step,) = reported(twin, tmp_path, capsys, [{"reassign": "suggested.json"}])["steps"]
+    assert step["refused"] == 0
+    assert step["after"]["few_racks"] == 0
+    assert {one["replicas"] for one in step["after"]["brokers"]} == {8}
+    assert main(["try", "--twin", str(twin), "--suggest", "--broker-list", "1,2,3"]) == 0
+    suggested = json.loads(capsys.readouterr().out)["partitions"]
+    assert {broker for one in suggested for broker in one["replicas"]} == {1, 2, 3}
+    assert main(["try", "--twin", str(twin), "--suggest", "--broker-list", "1,2"]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_the_page_escapes_every_name(twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, page, _ = tried(twin, tmp_path, capsys, [{"create-topic": {"name": HOSTILE}}], "--output", "html")
+    assert code == 0
+    assert page.startswith("<!doctype html>")
+    assert HOSTILE not in page
+    assert "&lt;b&gt;x" in page
+    assert '<li class="refused">' in page
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ([], "--twin"),
+        (["--twin", "x"], "either FILE with changes or --suggest is needed"),
+        (["--twin", "x", "f", "--suggest"], "either FILE with changes or --suggest is needed"),
+        (["--twin", "x", "f", "--broker-list", "1"], "--broker-list is for --suggest"),
+        (["--twin", "x", "--suggest", "--broker-list", "1,1"], "distinct broker ids"),
+        (["--twin", "x", "f", "--rate", "0"], "--rate"),
+        (["--twin", "x", "f", "--fail-on", "racks"], "is none of under-min-isr, limit, rack"),
+    ],
+)
+def test_a_wrong_call_is_refused_in_one_line(
+    capsys: pytest.CaptureFixture[str], options: list[str], reason: str
+) -> None:
+    assert main(["try", *options]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert reason in line
+
+
+@pytest.mark.parametrize(("twin_path", "changes"), [("missing", '{"steps": [{"lose-broker": 1}]}'), ("missing", "{")])
+def test_what_cannot_be_read_is_said_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], twin_path: str, changes: str
+) -> None:
+    (tmp_path / "changes.json").write_text(changes)
+    assert main(["try", "--twin", str(tmp_path / twin_path), str(tmp_path / "changes.json")]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("klamm try: ")
