@@ -52,7 +52,7 @@ def test_the_suites_shown_pass(tmp_path: Path) -> None:
     shown = [text for page in RUN_HERE for text in blocks(page, "python")]
     for text in shown:
         (tmp_path / text.split()[1]).write_text(text)
-    assert len(list(tmp_path.glob("test_*.py"))) == len(shown) == 7
+    assert len(list(tmp_path.glob("test_*.py"))) == len(shown) == 6
     options = ("-q", "--strict-markers", "-p", "klamm.testing.pytest_plugin", "-p", "no:cacheprovider")
     ended = subprocess.run(
         (sys.executable, "-P", "-m", "pytest", *options),
@@ -64,7 +64,7 @@ def test_the_suites_shown_pass(tmp_path: Path) -> None:
         check=False,
     )
     assert ended.returncode == 0, ended.stdout
-    assert "7 passed" in ended.stdout
+    assert "6 passed" in ended.stdout
 
 
 def test_the_commands_of_the_tutorial_do_what_it_says(tmp_path: Path) -> None:
