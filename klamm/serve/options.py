@@ -103,63 +103,29 @@ def serve_parser() -> CommandParser:
 
 def _add_cluster(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add(
-        "--brokers",
-        metavar="N",
-        type=_broker_count,
-        action=Once,
-        help=f"number of simulated brokers, 0 to {MAX_BROKERS} (default: 3)",
-    )
+    add("--brokers", metavar="N", type=_broker_count, action=Once,
+        help=f"number of simulated brokers, 0 to {MAX_BROKERS} (default: 3)")  # fmt: skip
     add("--broker-ids", metavar="0,1,2", type=_broker_ids, action=Once, help="ids of the brokers (default: from 1 on)")
-    add(
-        "--racks",
-        metavar="A,B,C",
-        type=_racks,
-        action=Once,
-        help="racks, assigned to the brokers in turn (default: none)",
-    )
+    add("--racks", metavar="A,B,C", type=_racks, action=Once,
+        help="racks, assigned to the brokers in turn (default: none)")  # fmt: skip
     add("--seed", metavar="N", type=_seed, action=Once, help="for the same answers in each run (default: random)")
-    add("--profile", choices=PROFILES, action=Once, help="behaviour where KIPs and Kafka differ (default: kip)")
-    add(
-        "--kafka-version",
-        metavar="2.8",
-        type=argument_of(checked_kafka_version),
-        action=Once,
-        help="release of Kafka that brokers act as (default: 4.3)",
-    )
-    add(
-        "--max-version",
-        metavar="API=N",
-        type=argument_of(checked_max_version),
-        action=Once,
-        help="newest versions served, as Metadata=9 (default: all)",
-    )
-    add(
-        "--metadata-version",
-        metavar="V",
-        type=argument_of(checked_metadata_version),
-        action=Once,
-        help="metadata.version of a new log (default: 4.3-IV0)",
-    )
+    add("--profile", metavar="kip|kafka", choices=PROFILES, action=Once,
+        help="behaviour where KIPs and Kafka differ (default: kip)")  # fmt: skip
+    add("--kafka-version", metavar="2.8", type=argument_of(checked_kafka_version), action=Once,
+        help="release of Kafka that brokers act as (default: 4.3)")  # fmt: skip
+    add("--max-version", metavar="API=N", type=argument_of(checked_max_version), action=Once,
+        help="newest versions served, as Metadata=9 (default: all)")  # fmt: skip
+    add("--metadata-version", metavar="V", type=argument_of(checked_metadata_version), action=Once,
+        help="metadata.version of a new log (default: 4.3-IV0)")  # fmt: skip
     add("--kip-578-versions", action="store_true", help="also serve the API versions that KIP-578 adds")
     add("--real-topics", metavar="GLOB", type=argument_of(checked_topic_pattern), action=Once,
         help="topics on real brokers beside others (default: *)")  # fmt: skip
     add("--dynamic-quorum", action="store_true", help="begin with kraft.version 1 (KIP-853)")
     add("--client-telemetry", action="store_true", help="ask clients for their metrics (KIP-714)")
-    add(
-        "--cluster-id",
-        metavar="ID",
-        type=argument_of(checked_cluster_id),
-        action=Once,
-        help="id of a new cluster (default: generated)",
-    )
-    add(
-        "--start-ms",
-        metavar="MS",
-        type=_start_ms,
-        action=Once,
-        help="time at the start, in ms since 1970 (default: now)",
-    )
+    add("--cluster-id", metavar="ID", type=argument_of(checked_cluster_id), action=Once,
+        help="id of a new cluster (default: generated)")  # fmt: skip
+    add("--start-ms", metavar="MS", type=_start_ms, action=Once,
+        help="time at the start, in ms since 1970 (default: now)")  # fmt: skip
 
 
 def _add_addresses(group: argparse._ArgumentGroup) -> None:

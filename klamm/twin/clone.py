@@ -21,12 +21,13 @@ from klamm.admin.types import (
     ResourceConfigs,
     TopicDescription,
 )
-from klamm.controller.transitions.features import BOOTSTRAP_LEVELS
+from klamm.controller.transitions.features import bootstrap_levels
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.configs import describe_client_quotas
 from klamm.protocol.messages.security import describe_acls
 from klamm.protocol.record_batch import encode_batch
+from klamm.protocol.record_versions import LATEST_METADATA_VERSION
 from klamm.protocol.records.brokers import BrokerEndpoint, RegisterBrokerRecord
 from klamm.protocol.records.cluster import FeatureLevelRecord
 from klamm.protocol.records.configs import ClientQuotaRecord, ConfigRecord, EntityData
@@ -62,7 +63,10 @@ async def clone(admin: AdminClient) -> Cloned:
     topics = [one for one in (await admin.metadata()).topics if one.topic_name is not None and one.error is None]
     cloned = Cloned(described.cluster_id)
     add = cloned.records.extend
-    add(FeatureLevelRecord(name=name, feature_level=level) for name, level in BOOTSTRAP_LEVELS.items())
+    add(
+        FeatureLevelRecord(name=name, feature_level=level)
+        for name, level in bootstrap_levels(LATEST_METADATA_VERSION).items()
+    )
     known = {one.broker_id: one for one in (*described.brokers, *fenced)}
     add(_broker_records(known[broker_id], number) for number, broker_id in enumerate(sorted(known), 1))
     moving = {
