@@ -98,3 +98,17 @@ def judge_what_was_read(transactions: Transactions, readers: list[Reader], fresh
         elif transaction.outcome is not Outcome.UNKNOWN:
             demand("a_reader_of_committed_records_sees_no_others", not found, reason)
         demand("transactions_are_whole", not (missing and found), reason)
+
+
+def offsets_of(world: World, partition: int) -> tuple[set[int], set[int]]:
+    """The offsets of a partition's records, committed or not, and those of the markers among them."""
+    found = world.data.find(world.image.topics_by_name[WRITTEN].topic_id, partition)
+    records: set[int] = set()
+    markers: set[int] = set()
+    at, end = (0, 0) if found is None else (found.log.log_start_offset, found.log.log_end_offset)
+    while found is not None and at < end:
+        batch = decode_header(found.log.read(at, 1, end) or b"")
+        last = batch.base_offset + batch.last_offset_delta
+        (markers if batch.is_control else records).update(range(batch.base_offset, last + 1))
+        at = last + 1
+    return records, markers

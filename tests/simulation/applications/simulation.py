@@ -10,13 +10,16 @@ from hashlib import sha256
 from random import Random
 from typing import TypeAlias
 
+from tests.simulation.applications.deliveries import Deliveries
 from tests.simulation.applications.holds import ALWAYS, everything_is_at_rest
 from tests.simulation.applications.members import Member, classic_member, consumer_member, fetch_offset
 from tests.simulation.applications.producers import Producer, Producers
-from tests.simulation.applications.readers import Reader, judge_what_was_read
+from tests.simulation.applications.readers import Reader, judge_what_was_read, offsets_of
+from tests.simulation.applications.share_members import share_member
 from tests.simulation.applications.streams_members import streams_member
 from tests.simulation.applications.truth import NO_OFFSET, Offsets, Outcome, Transactions
 from tests.simulation.applications.world import (
+    SHARE_GROUPS,
     SUBSCRIBED_PARTITIONS,
     WRITTEN_PARTITIONS,
     Application,
@@ -28,6 +31,7 @@ Step: TypeAlias = tuple[str, int]
 STEPS = 60
 PEACE_MS = 30_000
 GROUPS = ("classic-1", "classic-2", "consumer-1", "consumer-2", "streams-1")
+JOINED = (*GROUPS, *SHARE_GROUPS)
 MEMBERS = {"classic": classic_member, "consumer": consumer_member, "streams": streams_member}
 """What runs, by the kind of the group."""
 TRANSACTIONAL_IDS = ("x", "y", "z")
@@ -41,6 +45,7 @@ class History:
         self.world = World(seed)
         self.offsets, self.transactions = Offsets(), Transactions()
         self.producers = Producers(self.world, self.offsets, self.transactions)
+        self.deliveries = {group_id: Deliveries(self.world, group_id) for group_id in SHARE_GROUPS}
         self.members: dict[str, Member] = {}
         self.living: dict[str, Producer] = {}
         self.readers = [Reader(self.world, self.transactions, index) for index in range(WRITTEN_PARTITIONS)]
@@ -51,6 +56,21 @@ class History:
     def next_name(self, kind: str) -> str:
         self.started += 1
         return f"{kind}-{self.started}"
+
+    def start_member(self, me: Member) -> None:
+        self.members[me.name] = me
+        kind = me.group_id.partition("-")[0]
+        if kind == "share":
+            application = share_member(self.world, self.deliveries[me.group_id], me)
+        else:
+            application = MEMBERS[kind](self.world, self.offsets, me)
+        self.world.start_application(me.name, application)
+
+    def stop_member(self, me: Member) -> None:
+        """Its process dies, and its connections with it."""
+        if me.group_id in self.deliveries:
+            self.deliveries[me.group_id].ends(me.name)
+        self.world.stop_application(me.name)
 
     def alive(self) -> list[Member]:
         return [member for name, member in self.members.items() if name in self.world.running]
@@ -70,6 +90,8 @@ class History:
             world.begin(broker_id)
         for producer in self.living.values():
             producer.leaving = True
+        for group_id in SHARE_GROUPS:
+            self.start_member(Member(f"last-{group_id}", group_id, None, chance=Random(group_id)))
         for member in self.members.values():
             member.commits = False
         world.run(PEACE_MS)
@@ -88,6 +110,10 @@ class History:
             sizes = [reader.offset for reader in fresh]
             self.world.run(1_000)
         judge_what_was_read(self.transactions, self.readers, fresh)
+        for index, reader in enumerate(fresh):
+            records, markers = offsets_of(self.world, index)
+            self.deliveries["share-1"].judge(index, reader.seen.keys(), reader.seen.keys() | markers)
+            self.deliveries["share-2"].judge(index, records, records | markers)
 
     def _judge_offsets(self) -> None:
         for group_id in GROUPS:
@@ -141,15 +167,12 @@ def pass_time(history: History, chance: Random) -> None:
 def join(history: History, chance: Random) -> None:
     if len(history.alive()) >= MOST_MEMBERS:
         return
-    group_id = chance.choice(GROUPS)
+    group_id = chance.choice(JOINED)
     kind = group_id.partition("-")[0]
     instance_id = chance.choice((None, None, "i1", "i2"))
-    if kind == "streams":
+    if kind in ("streams", "share"):
         instance_id = None
-    name = history.next_name("member")
-    me = Member(name, group_id, instance_id, chance=Random(chance.random()))
-    history.members[name] = me
-    history.world.start_application(name, MEMBERS[kind](history.world, history.offsets, me))
+    history.start_member(Member(history.next_name("member"), group_id, instance_id, chance=Random(chance.random())))
 
 
 def leave(history: History, chance: Random) -> None:
@@ -161,7 +184,7 @@ def leave(history: History, chance: Random) -> None:
 def die(history: History, chance: Random) -> None:
     alive = history.alive()
     if alive:
-        history.world.stop_application(chance.choice(alive).name)
+        history.stop_member(chance.choice(alive))
 
 
 def pause(history: History, chance: Random) -> None:

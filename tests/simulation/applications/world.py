@@ -4,8 +4,8 @@ An application is a generator. It yields what it waits for, an `Ask` or a pause 
 the request or its response was lost, or if the broker was down. Everything depends on the seeds alone.
 """
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, TypeAlias
 
@@ -16,6 +16,11 @@ from klamm.protocol.codec.requests import decode_response, encode_response
 from klamm.protocol.fields import Message
 from klamm.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest
+from klamm.protocol.messages.configs.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from klamm.protocol.messages.groups.find_coordinator import FindCoordinatorRequest
 from tests.controller.handlers.cluster import DrivenCluster, incarnation
 
@@ -37,15 +42,29 @@ CONFIGS = {
     "group.streams.assignment.interval.ms": "200",
     "group.streams.initial.rebalance.delay.ms": "300",
     "group.streams.num.standby.replicas": "1",
+    "group.share.min.session.timeout.ms": "2000",
+    "group.share.session.timeout.ms": "4000",
+    "group.share.min.heartbeat.interval.ms": "400",
+    "group.share.heartbeat.interval.ms": "500",
+    "group.share.assignment.interval.ms": "0",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.record.lock.duration.ms": "2000",
+    "group.share.delivery.count.limit": "5",
+    "share.coordinator.state.topic.num.partitions": "2",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.snapshot.update.records.per.snapshot": "5",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "broker.session.timeout.ms": "3000",
 }
 SUBSCRIBED, WRITTEN = "subscribed", "written"
 """The topic of the consumers, and the topic that transactions write to."""
 SUBSCRIBED_PARTITIONS, WRITTEN_PARTITIONS = 4, 3
+SHARE_GROUPS = {"share-1": "read_committed", "share-2": "read_uncommitted"}
+"""Share groups with their isolation levels. They take the records that transactions write."""
 BEAT_MS = 500
 REQUEST_TIMEOUT_MS = 4_000
 REFUSED_MS = 100
+GROUP_CONFIG = 32
 IDLE_STEP_MS, BUSY_STEP_MS = 50, 2
 GROUP, TRANSACTION, LEADER = "group", "transaction", "leader"
 Place: TypeAlias = tuple[str, Any]
@@ -64,9 +83,17 @@ class Ask:
     """Whether another broker may be asked by mistake."""
     may_be_late: bool = True
     """Whether it may arrive when its client has given it up."""
+    connection: str = ""
+    """The application whose connection to the broker it comes on; empty: one that nothing depends on."""
 
 
 Application: TypeAlias = Generator[Ask | int, Any, Any]
+
+
+def _group_configs(group_id: str, configs: Mapping[str, str]) -> IncrementalAlterConfigsRequest:
+    changes = [AlterableConfig(name=name, config_operation=0, value=value) for name, value in configs.items()]
+    resource = AlterConfigsResource(resource_type=GROUP_CONFIG, resource_name=group_id, configs=changes)
+    return IncrementalAlterConfigsRequest(resources=[resource])
 
 
 @dataclass(slots=True)
@@ -107,8 +134,14 @@ class World(DrivenCluster):
         self._network = Random(rng.random())
         self._beats_at_ms = self.clock.now_ms
         self._late: list[Late] = []
+        self._connections: dict[tuple[str, int], int] = {}
+        """Numbers of open connections by application and broker."""
+        self._connection_count = 0
         self.create_at(SUBSCRIBED, *[[1, 2, 3], [2, 3, 1], [3, 1, 2], [1, 3, 2]])
         self.create_at(WRITTEN, *[[1, 2, 3], [2, 3, 1], [3, 1, 2]])
+        for group_id, isolation_level in SHARE_GROUPS.items():
+            configs = {"share.auto.offset.reset": "earliest", "share.isolation.level": isolation_level}
+            self.ask(_group_configs(group_id, configs))
         for key_type in (0, 1):
             self.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=["first"]))
         self.run(200)
@@ -126,6 +159,7 @@ class World(DrivenCluster):
         if name in self.running:
             self.running.pop(name).application.close()
         self.paused.discard(name)
+        self._close_connections(lambda place: place[0] == name)
 
     def _go_on(self, running: _Running, response: Any) -> None:
         running.call = running.answer = None
@@ -161,8 +195,20 @@ class World(DrivenCluster):
 
     def _arrive(self, asks: Ask, broker_id: int) -> tuple[Call, Answer]:
         call = self.call(asks.request, version=asks.version, broker_id=broker_id)
+        if asks.connection:
+            call = replace(call, connection_id=self._connection(asks.connection, broker_id))
         asks.arrives()
         return call, self.controller.submit(call)
+
+    def _connection(self, name: str, broker_id: int) -> int:
+        if (name, broker_id) not in self._connections:
+            self._connection_count += 1
+            self._connections[name, broker_id] = self._connection_count
+        return self._connections[name, broker_id]
+
+    def _close_connections(self, are_gone: Callable[[tuple[str, int]], bool]) -> None:
+        for place in [one for one in self._connections if are_gone(one)]:
+            self.brokers.connection_closed(self._connections.pop(place))
 
     def broker_at(self, at: Place) -> int:
         """The broker of a place; -1: there is none."""
@@ -223,6 +269,7 @@ class World(DrivenCluster):
         self.by_id[broker_id].is_up = False
         self.starting.discard(broker_id)
         self.brokers.note_who_is_down()
+        self._close_connections(lambda place: place[1] == broker_id)
 
     def begin(self, broker_id: int) -> None:
         """A broker starts. It registers as soon as the session of its former life is over."""
