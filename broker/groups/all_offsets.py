@@ -6,7 +6,6 @@ from klamm.broker.coordinator.outbox import Outbox, Waiter
 from klamm.broker.groups.classic_group import NO_TIMESTAMP, ClassicGroup
 from klamm.broker.groups.classic_protocol import ClassicProtocol
 from klamm.broker.groups.consumer import offsets
-from klamm.broker.groups.consumer.group import ConsumerGroup
 from klamm.broker.groups.consumer.hosted import ConsumerGroups
 from klamm.broker.groups.offset_protocol import ANYONE, Commit, Committer, OffsetProtocol, Reader, utf16_length
 from klamm.broker.groups.offsets import Offsets
@@ -39,12 +38,10 @@ class AllOffsets(OffsetProtocol):
         retention_ms: int = -1,
     ) -> Outbox:
         """OffsetCommit: the response is a `Committed`."""
-        group = self._consumer.groups.get(committer.group_id)
-        if group is None:
-            return super().commit(
-                committer, commits, waiter, now_ms, api_version=api_version, retention_ms=retention_ms
-            )
-        return self._commit_to_consumer(group, committer, commits, waiter, now_ms, Outbox(), api_version=api_version)
+        out = self._commit_to_members(committer, commits, waiter, now_ms, Outbox(), api_version=api_version)
+        if out is not None:
+            return out
+        return super().commit(committer, commits, waiter, now_ms, api_version=api_version, retention_ms=retention_ms)
 
     def commit_in_transaction(
         self,
@@ -57,17 +54,16 @@ class AllOffsets(OffsetProtocol):
         producer_epoch: int,
     ) -> Outbox:
         """TxnOffsetCommit: like `commit`; the offsets are pending until the producer's transaction ends."""
-        group = self._consumer.groups.get(committer.group_id)
-        if group is None:
-            return super().commit_in_transaction(
-                committer, commits, waiter, now_ms, producer_id=producer_id, producer_epoch=producer_epoch
-            )
         out = Outbox(producer_id=producer_id, producer_epoch=producer_epoch)
-        return self._commit_to_consumer(group, committer, commits, waiter, now_ms, out, api_version=0)
+        settled = self._commit_to_members(committer, commits, waiter, now_ms, out, api_version=0)
+        if settled is not None:
+            return settled
+        return super().commit_in_transaction(
+            committer, commits, waiter, now_ms, producer_id=producer_id, producer_epoch=producer_epoch
+        )
 
-    def _commit_to_consumer(
+    def _commit_to_members(
         self,
-        group: ConsumerGroup,
         committer: Committer,
         commits: Sequence[Commit],
         waiter: Waiter,
@@ -75,7 +71,12 @@ class AllOffsets(OffsetProtocol):
         out: Outbox,
         *,
         api_version: int,
-    ) -> Outbox:
+    ) -> Outbox | None:
+        """Decide a commit by the members of a group that is no classic one. None: the group is one, or there is none.
+        `out` says whether the commit is part of a transaction."""
+        group = self._consumer.groups.get(committer.group_id)
+        if group is None:
+            return None
         transactional = out.producer_id != -1
         asked = offsets.Committer(
             committer.member_id, committer.instance_id, committer.generation_id, api_version, transactional
@@ -84,7 +85,7 @@ class AllOffsets(OffsetProtocol):
         refusal = self._first_refused(checked, commits, transactional=transactional) if callable(checked) else checked
         if refusal is not None:
             # One partition that may not be committed refuses all, as in Kafka.
-            out.refuse(waiter, _commit_code(refusal, transactional=transactional))
+            out.refuse(waiter, commit_code(refusal.code, transactional=transactional))
             return out
         self._write_commits(out, committer.group_id, commits, waiter, now_ms, NO_TIMESTAMP)
         return out
@@ -115,13 +116,18 @@ class AllOffsets(OffsetProtocol):
         reader: Reader = ANYONE,
     ) -> Outbox:
         """OffsetFetch for one group: the response is a `FetchedOffsets`."""
-        group = self._consumer.groups.get(group_id)
-        refusal = offsets.check_fetch(group, reader.member_id, reader.member_epoch) if group is not None else None
-        if refusal is None:
+        code = self._fetch_refusal(group_id, reader)
+        if not code:
             return super().fetch(group_id, wanted, waiter, require_stable=require_stable, reader=reader)
         out = Outbox()
-        out.refuse(waiter, refusal.code)
+        out.refuse(waiter, code)
         return out
+
+    def _fetch_refusal(self, group_id: str, reader: Reader) -> ErrorCode:
+        """Why the members of a group that is no classic one may not read its offsets."""
+        group = self._consumer.groups.get(group_id)
+        refusal = offsets.check_fetch(group, reader.member_id, reader.member_epoch) if group is not None else None
+        return ErrorCode.NONE if refusal is None else refusal.code
 
     def delete_offsets(self, group_id: str, wanted: Mapping[str, Sequence[int]], waiter: Waiter) -> Outbox:
         """OffsetDelete: the response is a `Committed`."""
@@ -131,7 +137,7 @@ class AllOffsets(OffsetProtocol):
         return self._delete_unless(self._consumer.is_subscribed(group), group_id, wanted, waiter)
 
 
-def _commit_code(refusal: ApiError, *, transactional: bool) -> ErrorCode:
-    """TxnOffsetCommit knows no stale epochs."""
-    stale = refusal.code is ErrorCode.STALE_MEMBER_EPOCH
-    return ErrorCode.ILLEGAL_GENERATION if transactional and stale else refusal.code
+def commit_code(code: ErrorCode, *, transactional: bool) -> ErrorCode:
+    """The error of a refused commit: TxnOffsetCommit knows no stale epochs."""
+    stale = code is ErrorCode.STALE_MEMBER_EPOCH
+    return ErrorCode.ILLEGAL_GENERATION if transactional and stale else code

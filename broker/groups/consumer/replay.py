@@ -7,6 +7,7 @@ from typing import Any, Final
 from klamm.broker.groups.consumer.group import ConsumerGroup, ResolvedRegex
 from klamm.broker.groups.consumer.member import Member, MemberState, PartitionEpochs
 from klamm.broker.groups.consumer.records import Record
+from klamm.broker.groups.replaying import group_of_record, replay_target_epoch
 from klamm.protocol.fields import Message
 from klamm.protocol.records.coordinator.consumer_groups import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -29,24 +30,13 @@ Groups = MutableMapping[str, ConsumerGroup]
 
 
 def replay(groups: Groups, key: Message, value: Message | None) -> bool:
-    """Apply one record to `groups`; False: it is none of a consumer group, and nothing was done.
-
-    A record without value about a group or member that is not there changes nothing: compaction may have removed the
-    one before it.
-    """
+    """Apply one record to `groups`; False: it is none of a consumer group, and nothing was done."""
     apply = _REPLAY.get(type(key))
     if apply is None:
         return False
-    group_id = key.group_id  # type: ignore[attr-defined]  # every key in the table has it
-    group = groups.get(group_id)
-    if isinstance(key, ConsumerGroupMetadataKey) and value is None:
-        groups.pop(group_id, None)
-        return True
-    if group is None:
-        if value is None:
-            return True
-        group = groups[group_id] = ConsumerGroup(group_id)
-    apply(group, key, value)
+    group = group_of_record(groups, ConsumerGroup, ConsumerGroupMetadataKey, key, value)
+    if group is not None:
+        apply(group, key, value)
     return True
 
 
@@ -116,8 +106,7 @@ def _target_epoch(
     _: ConsumerGroupTargetAssignmentMetadataKey,
     value: ConsumerGroupTargetAssignmentMetadataValue | None,
 ) -> None:
-    group.assignment_epoch = value.assignment_epoch if value is not None else -1
-    group.assignment_timestamp_ms = value.assignment_timestamp if value is not None else 0
+    replay_target_epoch(group, value)
 
 
 def _target(

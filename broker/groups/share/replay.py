@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from klamm.broker.groups.assignors import Assignment
+from klamm.broker.groups.replaying import group_of_record, replay_target_epoch
 from klamm.broker.groups.share.group import ShareGroup, ShareMember, StatePartitions, StateTopics
 from klamm.protocol.fields import Message
 from klamm.protocol.records.coordinator.share_groups import (
@@ -30,24 +31,13 @@ ShareGroupsById = MutableMapping[str, ShareGroup]
 
 
 def replay(groups: ShareGroupsById, key: Message, value: Message | None, timestamp_ms: int) -> bool:
-    """Apply one record to `groups`; False: it is none of a share group, and nothing was done.
-
-    A record without value about a group or member that is not there changes nothing: compaction may have removed the
-    one before it.
-    """
+    """Apply one record to `groups`; False: it is none of a share group, and nothing was done."""
     apply = _REPLAY.get(type(key))
     if apply is None:
         return False
-    group_id = key.group_id  # type: ignore[attr-defined]  # every key in the table has it
-    group = groups.get(group_id)
-    if isinstance(key, ShareGroupMetadataKey) and value is None:
-        groups.pop(group_id, None)
-        return True
-    if group is None:
-        if value is None:
-            return True
-        group = groups[group_id] = ShareGroup(group_id)
-    apply(group, key, value, timestamp_ms)
+    group = group_of_record(groups, ShareGroup, ShareGroupMetadataKey, key, value)
+    if group is not None:
+        apply(group, key, value, timestamp_ms)
     return True
 
 
@@ -99,8 +89,7 @@ def _target_epoch(
     value: ShareGroupTargetAssignmentMetadataValue | None,
     _at: int,
 ) -> None:
-    group.assignment_epoch = value.assignment_epoch if value is not None else -1
-    group.assignment_timestamp_ms = value.assignment_timestamp if value is not None else 0
+    replay_target_epoch(group, value)
 
 
 def _target(

@@ -30,43 +30,25 @@ class OffsetsWithShareGroups(AllOffsets):
         super().__init__(groups, offsets, classic, settings, consumer)
         self._share = share
 
-    def _refused(self, group_id: str, waiter: Waiter) -> Outbox | None:
-        if group_id not in self._share.groups:
-            return None
-        out = Outbox()
-        out.refuse(waiter, ErrorCode.GROUP_ID_NOT_FOUND)
-        return out
-
-    def commit(
+    def _commit_to_members(
         self,
         committer: Committer,
         commits: Sequence[Commit],
         waiter: Waiter,
         now_ms: int,
+        out: Outbox,
         *,
         api_version: int,
-        retention_ms: int = -1,
-    ) -> Outbox:
-        """OffsetCommit."""
-        return self._refused(committer.group_id, waiter) or super().commit(
-            committer, commits, waiter, now_ms, api_version=api_version, retention_ms=retention_ms
-        )
-
-    def commit_in_transaction(
-        self,
-        committer: Committer,
-        commits: Sequence[Commit],
-        waiter: Waiter,
-        now_ms: int,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-    ) -> Outbox:
-        """TxnOffsetCommit."""
-        return self._refused(committer.group_id, waiter) or super().commit_in_transaction(
-            committer, commits, waiter, now_ms, producer_id=producer_id, producer_epoch=producer_epoch
-        )
+    ) -> Outbox | None:
+        if committer.group_id in self._share.groups:
+            out.refuse(waiter, ErrorCode.GROUP_ID_NOT_FOUND)
+            return out
+        return super()._commit_to_members(committer, commits, waiter, now_ms, out, api_version=api_version)
 
     def delete_offsets(self, group_id: str, wanted: Mapping[str, Sequence[int]], waiter: Waiter) -> Outbox:
         """OffsetDelete."""
-        return self._refused(group_id, waiter) or super().delete_offsets(group_id, wanted, waiter)
+        if group_id not in self._share.groups:
+            return super().delete_offsets(group_id, wanted, waiter)
+        out = Outbox()
+        out.refuse(waiter, ErrorCode.GROUP_ID_NOT_FOUND)
+        return out

@@ -4,6 +4,7 @@ from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from klamm.broker.groups.replaying import group_of_record, replay_target_epoch
 from klamm.broker.groups.streams.group import StreamsGroup
 from klamm.broker.groups.streams.member import LEAVING_EPOCH, Member, MemberState, UserEndpoint
 from klamm.broker.groups.streams.tasks import AssignedTasks, TaskEpochs, Tasks, task_sets
@@ -28,29 +29,16 @@ from klamm.protocol.records.coordinator.streams_groups import (
 )
 
 Groups = MutableMapping[str, StreamsGroup]
-DELETED: Final = -1
-"""The epoch of a target assignment that was removed."""
 
 
 def replay(groups: Groups, key: Message, value: Message | None) -> bool:
-    """Apply one record to `groups`; False: it is none of a streams group, and nothing was done.
-
-    A record without value about a group or member that is not there changes nothing: compaction may have removed the
-    one before it.
-    """
+    """Apply one record to `groups`; False: it is none of a streams group, and nothing was done."""
     apply = _REPLAY.get(type(key))
     if apply is None:
         return False
-    group_id = key.group_id  # type: ignore[attr-defined]  # every key in the table has it
-    if isinstance(key, StreamsGroupMetadataKey) and value is None:
-        groups.pop(group_id, None)
-        return True
-    group = groups.get(group_id)
-    if group is None:
-        if value is None:
-            return True
-        group = groups[group_id] = StreamsGroup(group_id)
-    apply(group, key, value)
+    group = group_of_record(groups, StreamsGroup, StreamsGroupMetadataKey, key, value)
+    if group is not None:
+        apply(group, key, value)
     return True
 
 
@@ -137,8 +125,7 @@ def _target_epoch(
     _: StreamsGroupTargetAssignmentMetadataKey,
     value: StreamsGroupTargetAssignmentMetadataValue | None,
 ) -> None:
-    group.assignment_epoch = value.assignment_epoch if value is not None else DELETED
-    group.assignment_timestamp_ms = value.assignment_timestamp if value is not None else 0
+    replay_target_epoch(group, value)
 
 
 def _target(

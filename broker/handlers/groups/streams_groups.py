@@ -17,10 +17,10 @@ from klamm.broker.groups.groups_with_streams import Beat, Creation, GroupsWithSt
 from klamm.broker.groups.streams.checks import check_request
 from klamm.broker.groups.streams.heartbeat import refused
 from klamm.broker.groups.streams.internal_topics import InternalTopic
+from klamm.broker.handlers.groups.describing import Describing
 from klamm.broker.handlers.groups.join_group import client_host
 from klamm.broker.handlers.groups.rebalance_protocols import STREAMS, serves
-from klamm.broker.handlers.groups.submission import submit_each, submit_one
-from klamm.controller.answer_room import NO_ROOM, AnswerRoom, encoded_at_most
+from klamm.broker.handlers.groups.submission import submit_one
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.configs import shortened
 from klamm.controller.context import RequestContext
@@ -31,7 +31,6 @@ from klamm.controller.outcome import Outcome
 from klamm.controller.steps import Steps
 from klamm.controller.transitions.topic_names import validate_topic_name
 from klamm.protocol.errors import ApiError, ErrorCode
-from klamm.protocol.fields import Message
 from klamm.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from klamm.protocol.messages.streams.streams_group_describe import (
     DescribedGroup,
@@ -205,51 +204,11 @@ def _failures(errors: Mapping[str, str]) -> str:
 def handle_streams_group_describe(
     brokers: SimulatedBrokers, image: MetadataImage, request: StreamsGroupDescribeRequest, context: RequestContext
 ) -> Outcome:
-    """State, topology and members of each group. A group with a topic that the requester may not describe is not shown.
-    A group is described once, and returned as often as it is named, as long as the answer has room."""
-    group_ids = list(request.group_ids)
+    """State, topology and members of each group."""
     if not _is_enabled(image, context):
-        unsupported = [_refused_group(group_id, ErrorCode.UNSUPPORTED_VERSION) for group_id in group_ids]
-        return Outcome(StreamsGroupDescribeResponse(groups=unsupported))
-    denied = context.denied(AclOperation.DESCRIBE, AclResourceType.GROUP, group_ids)
-    not_asked = dict.fromkeys(denied, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    if "" not in denied:
-        not_asked[""] = ErrorCode.INVALID_GROUP_ID
-    refused_groups = [_refused_group(group_id, not_asked[group_id]) for group_id in group_ids if group_id in not_asked]
-    asked = [group_id for group_id in group_ids if group_id not in not_asked]
-    distinct = list(dict.fromkeys(asked))
-
-    def finish(found: Sequence[DescribedGroup]) -> Message:
-        seen = dict(zip(distinct, _as_the_requester_sees(found, request, context), strict=True))
-        sizes = {group_id: encoded_at_most(group) for group_id, group in seen.items()}
-        room = AnswerRoom()
-        told = [
-            seen[name] if room.take(name, sizes[name]) else _refused_group(name, NO_ROOM.code, NO_ROOM.message)
-            for name in asked
-        ]
-        return StreamsGroupDescribeResponse(groups=[*refused_groups, *told])
-
-    parts = [
-        (
-            group_id,
-            lambda groups, waiter, _now_ms, group_id=group_id: groups.streams_describe(group_id, waiter),
-            lambda code, group_id=group_id: _refused_group(group_id, code),
-        )
-        for group_id in distinct
-    ]
-    return submit_each(brokers, context, parts, finish)
-
-
-def _as_the_requester_sees(
-    found: Sequence[DescribedGroup], request: StreamsGroupDescribeRequest, context: RequestContext
-) -> list[DescribedGroup]:
-    shown = [group for group in found if not group.error_code]
-    if request.include_authorized_operations and shown:
-        operations = context.authorized_operations(AclResourceType.GROUP, [group.group_id for group in shown])
-        for group, bits in zip(shown, operations, strict=True):
-            group.authorized_operations = bits
-    may_describe = context.permits(AclOperation.DESCRIBE, AclResourceType.TOPIC)
-    return [group if all(map(may_describe, _described_topics(group))) else _hidden(group) for group in found]
+        return _DESCRIBING.all_refused(request.group_ids, ErrorCode.UNSUPPORTED_VERSION)
+    with_operations = request.include_authorized_operations
+    return _DESCRIBING.ask(brokers, context, request.group_ids, with_operations=with_operations)
 
 
 def _described_topics(group: DescribedGroup) -> set[str]:
@@ -261,13 +220,10 @@ def _described_topics(group: DescribedGroup) -> set[str]:
     return names
 
 
-def _refused_group(group_id: str, code: ErrorCode, message: str | None = None) -> DescribedGroup:
-    return DescribedGroup(group_id=group_id, error_code=code, error_message=message)
-
-
-def _hidden(group: DescribedGroup) -> DescribedGroup:
-    return _refused_group(
-        group.group_id,
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        "The described group uses topics that the client is not authorized to describe.",
-    )
+_DESCRIBING: Final = Describing(
+    described=DescribedGroup,
+    response=StreamsGroupDescribeResponse,
+    operation=GroupsWithStreams.streams_describe,
+    topics_of=_described_topics,
+    hidden_text="The described group uses topics that the client is not authorized to describe.",
+)

@@ -1,14 +1,15 @@
 """ShareGroupHeartbeat (76) and ShareGroupDescribe (77). Order of the checks: KafkaApis."""
 
-from collections.abc import Sequence
+from typing import Final
 
 from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.groups.groups_with_streams import GroupsWithStreams
 from klamm.broker.groups.share.heartbeat import MAX_MEMBER_ID_CHARACTERS, check_request, refused
+from klamm.broker.handlers.groups.describing import HIDDEN, Describing
 from klamm.broker.handlers.groups.join_group import client_host
-from klamm.broker.handlers.groups.submission import submit_each, submit_one
+from klamm.broker.handlers.groups.submission import submit_one
 from klamm.broker.handlers.share.share_version import records_of_state_topic, share_groups_are_enabled
 from klamm.broker.handlers.share.texts import text_of
-from klamm.controller.answer_room import NO_ROOM, AnswerRoom, encoded_at_most
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage
@@ -57,59 +58,22 @@ def handle_share_group_heartbeat(
 def handle_share_group_describe(
     brokers: SimulatedBrokers, image: MetadataImage, request: ShareGroupDescribeRequest, context: RequestContext
 ) -> Outcome:
-    """State and members of each group. A group with a topic that the requester may not describe is not shown. A group
-    is described once, and returned as often as it is named, as long as the answer has room."""
-    group_ids = list(request.group_ids)
+    """State and members of each group."""
     if not share_groups_are_enabled(image):
-        code = ErrorCode.UNSUPPORTED_VERSION
-        return Outcome(ShareGroupDescribeResponse(groups=[_error(group_id, code) for group_id in group_ids]))
-    denied = context.denied(AclOperation.DESCRIBE, AclResourceType.GROUP, group_ids)
-    not_asked = dict.fromkeys(denied, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    if "" not in denied:
-        not_asked[""] = ErrorCode.INVALID_GROUP_ID
-    refused_groups = [_error(group_id, not_asked[group_id]) for group_id in group_ids if group_id in not_asked]
-    may_describe = context.permits(AclOperation.DESCRIBE, AclResourceType.TOPIC)
-    asked = [group_id for group_id in group_ids if group_id not in not_asked]
-    distinct = list(dict.fromkeys(asked))
-
-    def finish(found: Sequence[DescribedGroup]) -> ShareGroupDescribeResponse:
-        shown = [group for group in found if not group.error_code]
-        if request.include_authorized_operations and shown:
-            operations = context.authorized_operations(AclResourceType.GROUP, [group.group_id for group in shown])
-            for group, bits in zip(shown, operations, strict=True):
-                group.authorized_operations = bits
-        seen = [group if all(map(may_describe, _topics_of(group))) else _hidden(group) for group in found]
-        by_id = {group_id: (group, encoded_at_most(group)) for group_id, group in zip(distinct, seen, strict=True)}
-        room = AnswerRoom()
-        told = [by_id[name][0] if room.take(name, by_id[name][1]) else _without_room(name) for name in asked]
-        return ShareGroupDescribeResponse(groups=[*refused_groups, *told])
-
-    parts = [
-        (
-            group_id,
-            lambda groups, waiter, _now_ms, group_id=group_id: groups.share_describe(group_id, waiter),
-            lambda code, group_id=group_id: _error(group_id, code, text_of(code)),
-        )
-        for group_id in distinct
-    ]
-    return submit_each(brokers, context, parts, finish)
+        return _DESCRIBING.all_refused(request.group_ids, ErrorCode.UNSUPPORTED_VERSION)
+    with_operations = request.include_authorized_operations
+    return _DESCRIBING.ask(brokers, context, request.group_ids, with_operations=with_operations)
 
 
 def _topics_of(group: DescribedGroup) -> set[str]:
     return {topic.topic_name for member in group.members for topic in member.assignment.topic_partitions}
 
 
-def _error(group_id: str, code: ErrorCode, text: str | None = None) -> DescribedGroup:
-    return DescribedGroup(group_id=group_id, error_code=code, error_message=text)
-
-
-def _without_room(group_id: str) -> DescribedGroup:
-    return DescribedGroup(group_id=group_id, error_code=NO_ROOM.code, error_message=NO_ROOM.message)
-
-
-def _hidden(group: DescribedGroup) -> DescribedGroup:
-    return DescribedGroup(
-        group_id=group.group_id,
-        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        error_message="The group has described topic(s) that the client is not authorized to describe.",
-    )
+_DESCRIBING: Final = Describing(
+    described=DescribedGroup,
+    response=ShareGroupDescribeResponse,
+    operation=GroupsWithStreams.share_describe,
+    topics_of=_topics_of,
+    hidden_text=HIDDEN,
+    text_of=text_of,
+)

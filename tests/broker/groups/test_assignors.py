@@ -100,7 +100,7 @@ def test_kafkas_own_simple_assignor_gives_the_same(tenth: int) -> None:
 
 @given(st.integers(0, 2**32))
 def test_members_of_a_share_group_get_only_what_they_may_have(seed: int) -> None:
-    for group, assignable in ShareGroups(Random(seed)).steps(3):
+    for group, assignable in ShareGroups(Random(seed)).share_steps(3):
         for member_id, assignment in assigned(group, assignable).items():
             for topic_id, partitions in assignment.items():
                 if topic_id in group.members[member_id].topic_ids:

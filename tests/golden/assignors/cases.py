@@ -81,13 +81,16 @@ class Groups:
         for _ in range(count):
             group = GroupSpec(dict(self._members), dict(self._counts), homogeneous=not self._mixed)
             cases.append((self._name, group))
-            answer = ASSIGNORS[self._name](group)
-            self._members = {
-                member_id: replace(member, assignment=answer[member_id]) for member_id, member in self._members.items()
-            }
+            self._take(ASSIGNORS[self._name](group))
             for _ in range(self._chance.randint(1, 4)):
                 self._chance.choice((self._join, self._join, self._leave, self._grow, self._subscribe, self._lose))()
         return cases
+
+    def _take(self, answer: dict[str, Assignment]) -> None:
+        """The members have what they were assigned."""
+        self._members = {
+            member_id: replace(member, assignment=answer[member_id]) for member_id, member in self._members.items()
+        }
 
     def _subscription(self) -> frozenset[Uuid]:
         topics = list(self._counts)

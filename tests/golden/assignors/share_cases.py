@@ -5,13 +5,12 @@ python -m tests.golden.assignors.share_cases --compare      reads cases with Kaf
 """
 
 import sys
-from dataclasses import replace
 from random import Random
 
 from klamm.broker.groups.assignors import Assignment, GroupSpec, MemberSpec
 from klamm.broker.groups.assignors.simple import assign_simple
 from klamm.protocol.uuid import Uuid
-from tests.golden.assignors.cases import read, written, written_answer, written_assignment
+from tests.golden.assignors.cases import Groups, read, written, written_answer, written_assignment
 
 ShareCase = tuple[GroupSpec, Assignment]
 """A group, and the partitions that may be assigned."""
@@ -33,7 +32,7 @@ def read_case(text: str) -> ShareCase:
     return group, {topics[int(number)]: tuple(map(int, partitions.split("."))) for number, partitions in pairs}
 
 
-class ShareGroups:
+class ShareGroups(Groups):
     """A share group that goes through changes: members join, leave and subscribe anew, topics grow, and the state of
     partitions is initialized bit by bit."""
 
@@ -50,49 +49,25 @@ class ShareGroups:
     def _some(self, count: int) -> int:
         return count if self._chance.random() < 0.8 else self._chance.randint(0, count)
 
-    def steps(self, count: int) -> list[ShareCase]:
+    def share_steps(self, count: int) -> list[ShareCase]:
         cases: list[ShareCase] = []
         for _ in range(count):
             group = GroupSpec(dict(self._members), dict(self._counts), homogeneous=not self._mixed)
             assignable = {topic_id: tuple(range(ready)) for topic_id, ready in self._ready.items() if ready}
             cases.append((group, assignable))
-            answer = assigned(group, assignable)
-            self._members = {
-                member_id: replace(member, assignment=answer[member_id]) for member_id, member in self._members.items()
-            }
+            self._take(assigned(group, assignable))
             for _ in range(self._chance.randint(1, 4)):
                 self._chance.choice((self._join, self._join, self._leave, self._leave, self._grow, self._subscribe))()
         return cases
-
-    def _subscription(self) -> frozenset[Uuid]:
-        topics = list(self._counts)
-        if not self._mixed:
-            return next(iter(self._members.values())).topic_ids if self._members else frozenset(topics)
-        return frozenset(
-            self._chance.sample(topics, self._chance.randint(0 if self._chance.random() < 0.1 else 1, len(topics)))
-        )
 
     def _join(self) -> None:
         kinds = (str(Uuid(self._chance.randbytes(16))), f"member-{self._chance.randint(0, 10**6)}")
         self._members[self._chance.choice(kinds)] = MemberSpec(self._subscription())
 
-    def _leave(self) -> None:
-        if len(self._members) > 1:
-            del self._members[self._chance.choice(list(self._members))]
-
     def _grow(self) -> None:
         topic_id = self._chance.choice(list(self._counts))
         self._counts[topic_id] += self._chance.randint(0, 4)
         self._ready[topic_id] = max(self._ready[topic_id], self._some(self._counts[topic_id]))
-
-    def _subscribe(self) -> None:
-        topics = list(self._counts)
-        if self._mixed:
-            member_id = self._chance.choice(list(self._members))
-            self._members[member_id] = replace(self._members[member_id], topic_ids=self._subscription())
-        else:
-            some = frozenset(self._chance.sample(topics, self._chance.randint(1, len(topics))))
-            self._members = {member_id: replace(member, topic_ids=some) for member_id, member in self._members.items()}
 
 
 def main(arguments: list[str]) -> int:
@@ -100,7 +75,7 @@ def main(arguments: list[str]) -> int:
         return _compare()
     seed, count = map(int, arguments)
     for number in range(count // 10):
-        for group, assignable in ShareGroups(Random(f"{seed}/{number}")).steps(10):
+        for group, assignable in ShareGroups(Random(f"{seed}/{number}")).share_steps(10):
             print(written_case(group, assignable))
     return 0
 
