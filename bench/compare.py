@@ -37,6 +37,7 @@ from bench.measure_placement import WrongPlacement, measure_placement
 from bench.measure_reassign import measure_reassign
 from bench.measure_records import measure_records
 from bench.measure_scale import measure_scale
+from bench.measure_shares import measure_shares
 from bench.measure_start import measure_start
 from bench.measure_streams import measure_streams
 from bench.measure_volume import measure_volume
@@ -71,6 +72,7 @@ MEASUREMENTS: dict[str, Callable[[Workbench], list[Row]]] = {
     "volume": measure_volume,
     "groups": measure_groups,
     "streams": measure_streams,
+    "shares": measure_shares,
     "connections": measure_connections,
     "hostile": measure_hostile,
     "pipeline": measure_pipeline,

@@ -74,6 +74,8 @@ class Kafka(ServerProcess):
             "offsets.topic.replication.factor": 1,
             "transaction.state.log.replication.factor": 1,
             "transaction.state.log.min.isr": 1,
+            "share.coordinator.state.topic.replication.factor": 1,
+            "share.coordinator.state.topic.min.isr": 1,
             "group.initial.rebalance.delay.ms": 0,
             "group.consumer.max.session.timeout.ms": 120_000,
             "group.consumer.session.timeout.ms": 120_000,
