@@ -77,6 +77,10 @@ class _Member:
         self.acquired: list[tuple[int, int, int]] = []
         """Partition, first and last offset of what is not acknowledged."""
 
+    def begin(self) -> None:
+        """The next request begins a session."""
+        self._epoch = FIRST_EPOCH
+
     def fetch_frame(self, max_records: int, *, accepts: bool) -> bytes:
         """A ShareFetch, which accepts what was acquired before."""
         acks: dict[int, list[Any]] = {}
@@ -239,9 +243,10 @@ class _Subject:
             yield members
 
     def _begin(self, member: _Member) -> None:
-        """Fetch until the share partitions are loaded; nothing is written yet."""
+        """Fetch until the share partitions are loaded; nothing is written yet. Each attempt begins a session."""
         give_up_at = time.monotonic() + GIVE_UP_SECONDS
         while True:
+            member.begin()
             try:
                 member.take(member.client.exchange(member.fetch_frame(1, accepts=False)).payload)
             except Refused:

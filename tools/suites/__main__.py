@@ -113,6 +113,8 @@ SUITES = {
         (
             *("--brokers", "3", "--racks", "r1,r2,r3", "--set", "num.partitions=4"),
             *("--set", "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector"),
+            # As in librdkafka's own test clusters: tests of share groups set locks of 3 s.
+            *("--set", "group.share.min.record.lock.duration.ms=1000"),
             *OPEN_AUTHORIZER,
         ),
         _librdkafka,

@@ -29,6 +29,8 @@ _CONFIGS = (
     "default.replication.factor=2",
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found=true",
+    "group.share.min.heartbeat.interval.ms=100",
+    "group.share.heartbeat.interval.ms=200",
 )
 
 
@@ -42,7 +44,9 @@ def check_client_stories(report: Report, java: Java | None) -> None:
             _count_words(java)
         with report.check("a streams group counts words exactly once through restarts, a crash and another topology"):
             _count_words_by_a_streams_group(java)
-    with report.check(claim.format("kadm (franz-go)")):
+        with report.check("Java's share consumers get every record though members, leaders and the coordinator crash"):
+            _consume_shared(java)
+    with report.check(f"{claim.format('kadm (franz-go)')}, and kgo's share consumers get every record"):
         _tell_in_go()
     with report.check(claim.format("kafkajs")):
         _tell_in_node()
@@ -92,6 +96,24 @@ def _count_words_by_a_streams_group(java: Java) -> None:
     with ServerProcess("--brokers", "3", *sets, control=True) as server:
         arguments = (server.bootstrap_servers, server.control_url, str(java.folder / "streams-group"))
         with_conformance(java).run("StreamsGroup", "StreamsGroup", arguments, STORY_SECONDS)
+
+
+def _consume_shared(java: Java) -> None:
+    """KafkaShareConsumer, on a cluster whose locks and sessions are as short as those of a test should be."""
+    configs = (
+        "broker.session.timeout.ms=3000",
+        "broker.heartbeat.interval.ms=500",
+        "group.share.min.record.lock.duration.ms=1000",
+        "group.share.record.lock.duration.ms=3000",
+        "group.share.min.session.timeout.ms=1000",
+        "group.share.session.timeout.ms=3000",
+        "group.share.min.heartbeat.interval.ms=100",
+        "group.share.heartbeat.interval.ms=200",
+    )
+    sets = [part for config in configs for part in ("--set", config)]
+    with ServerProcess("--brokers", "3", *sets, control=True) as server:
+        arguments = (server.bootstrap_servers, server.control_url)
+        with_conformance(java).run("ShareConsumers", "ShareConsumers", arguments, STORY_SECONDS)
 
 
 def _tell_in_go() -> None:

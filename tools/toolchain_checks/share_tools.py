@@ -1,7 +1,9 @@
-"""Runs Kafka's tools for share groups against a server: ConsoleShareConsumer and ShareGroupCommand.
+"""Runs Kafka's tools for share groups against a server: ConsoleShareConsumer, ShareGroupCommand and
+ShareConsumerPerformance.
 
-`kafka-console-share-consumer.sh` and `kafka-share-groups.sh` start these classes. A console consumer, which is Kafka's
-own share consumer, reads and accepts all records; then its group is listed, described, reset and deleted.
+`kafka-console-share-consumer.sh`, `kafka-share-groups.sh` and `kafka-share-consumer-perf-test.sh` start these classes.
+A console consumer, which is Kafka's own share consumer, reads and accepts all records; then its group is listed,
+described, reset and deleted.
 """
 
 from klamm.cluster.server_process import ServerProcess
@@ -9,7 +11,9 @@ from tools.toolchain_checks.group_tools import KafkaTools, expect_equal
 from tools.toolchain_checks.java_process import Java
 from tools.toolchain_checks.report import Report
 
-GROUP, TOPIC = "of-932", "orders"
+GROUP, TOPIC, MEASURED = "of-932", "orders", "measured"
+MEASURED_COLUMNS = 7
+"""Of the figures of the perf test: the sixth is the number of records."""
 RECORDS = 200
 EARLIEST = "share.auto.offset.reset=earliest"
 
@@ -26,14 +30,24 @@ def check_share_tools(report: Report, java: Java) -> None:
     with report.check(whole_run), ServerProcess(brokers=3, configs=configs) as server:
         tools = KafkaTools(java, server)
         with report.check("kafka-console-share-consumer reads each record once"):
-            alter = ("--alter", "--entity-type", "groups", "--entity-name", GROUP, "--add-config", EARLIEST)
-            tools.run_class("kafka.admin.ConfigCommand", *alter)
+            _begin_at_start(tools, GROUP)
             values = [f"value-{number}" for number in range(RECORDS)]
             tools.run("ConsoleProducer", "--topic", TOPIC, lines=values)
             found = _read(tools)
             expect_equal("the records", sorted(found), sorted(values))
         with report.check("kafka-share-groups lists, describes, resets and deletes a share group"):
             _check_command(tools)
+        with report.check("kafka-share-consumer-perf-test consumes as many records as it is told to"):
+            _begin_at_start(tools, MEASURED)
+            wanted = ("--topic", TOPIC, "--group", MEASURED, "--num-records", str(RECORDS), "--timeout", "60000")
+            printed = tools.run("ShareConsumerPerformance", *wanted)
+            columns = [line.split(", ") for line in printed.splitlines() if line.count(", ") == MEASURED_COLUMNS - 1]
+            expect_equal("records", columns[-1][5], str(RECORDS))
+
+
+def _begin_at_start(tools: KafkaTools, group_id: str) -> None:
+    alter = ("--alter", "--entity-type", "groups", "--entity-name", group_id, "--add-config", EARLIEST)
+    tools.run_class("kafka.admin.ConfigCommand", *alter)
 
 
 def _read(tools: KafkaTools) -> list[str]:

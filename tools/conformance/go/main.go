@@ -54,6 +54,7 @@ func main() {
 	servers := strings.Split(os.Args[1], ",")
 	play(servers, os.Args[2])
 	moveRecords(servers)
+	consumeShared(servers)
 	fmt.Println("go: every answer is as it should be")
 }
 
