@@ -198,12 +198,16 @@ class _Subject:
 
     def _check_time(self, began: float) -> None:
         if time.perf_counter() > began + GIVE_UP_SECONDS:
-            raise Refused(f"{self.name} does not deliver all records")
+            raise Refused(f"{self.name} takes too long")
 
     def _topic(self, name: str, partitions: int) -> Uuid:
         refuse_errors(self._client.exchange(create_topics_frame(name, partitions, 1)).payload)
         request = metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name=name)])
-        topic_id: Uuid = self._asker.ask(metadata.API, METADATA, request)[0].topics[0].topic_id
+        began = time.perf_counter()
+        while (found := self._asker.ask(metadata.API, METADATA, request)[0].topics[0]).error_code:
+            self._check_time(began)
+            time.sleep(RETRY_SECONDS)
+        topic_id: Uuid = found.topic_id
         return topic_id
 
     def _write(self, topic: str, partitions: int, count: int, records: int = BATCH_RECORDS) -> None:

@@ -19,10 +19,10 @@ from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.broker.data.transactions import PartitionTransactions
 from klamm.broker.groups import offset_protocol
 from klamm.broker.groups.assignors import ASSIGNORS
+from klamm.broker.groups.assignors.simple import assign_simple
 from klamm.broker.groups.consumer import target
 from klamm.broker.groups.consumer.group import ConsumerGroup
 from klamm.broker.groups.offsets import Offsets
-from klamm.broker.groups.share import heartbeat
 from klamm.broker.groups.streams.group import StreamsGroup
 from klamm.broker.share_partitions import acknowledgement
 from klamm.broker.share_partitions.configs import ShareConfigsInForce
@@ -161,7 +161,7 @@ def a_partition_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target, "ASSIGNORS", {name: without_the_last(assign) for name, assign in ASSIGNORS.items()})
 
 
-def _set_share_configs(monkeypatch: pytest.MonkeyPatch, **values: int) -> None:
+def _set_share_configs(monkeypatch: pytest.MonkeyPatch, **values: Any) -> None:
     of = ShareConfigsInForce.of
     monkeypatch.setattr(
         ShareConfigsInForce, "of", lambda self, image, group_id: replace(of(self, image, group_id), **values)
@@ -189,9 +189,9 @@ def aborted_records_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_shared_partition_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    assign = heartbeat.assign_simple
     monkeypatch.setattr(
-        heartbeat, "assign_simple", lambda spec, ready: assign(spec, lambda _topic_id, partition: partition > 0)
+        "klamm.broker.groups.share.heartbeat.assign_simple",
+        lambda spec, _ready: assign_simple(spec, lambda _topic_id, partition: partition > 0),
     )
 
 
