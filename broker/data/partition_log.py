@@ -142,6 +142,13 @@ class PartitionLog:
         size_bytes = stored.ends[fitting - 1] - begin
         return FoundBatches(first, fitting, size_bytes, stored.filed_bytes(first, fitting), is_cut)
 
+    def up_to(self, found: FoundBatches, offset: int) -> FoundBatches:
+        """Those of the batches from `find_batches` that begin at an offset or before it, but one at least."""
+        if not found.size_bytes:
+            return found
+        behind = bisect_right(self._stored.base_offsets, offset, found.first + 1, found.behind)
+        return found._replace(behind=behind)
+
     def join(self, found: FoundBatches) -> bytes:
         """The bytes of batches from `find_batches`, called before the log has changed. Raises RecordFileError."""
         return self._stored.join(found.first, found.behind)

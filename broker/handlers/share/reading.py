@@ -124,18 +124,19 @@ class Reading:
                 follow_log_start(found.partition, found.log.log_start_offset)
                 answers[found.place] = PartitionData(partition_index=found.place[1], records=b"")
                 continue
-            try:
-                raw = found.log.batches_of(found.batches)
-            except RecordFileError:
-                answers[found.place] = _failed(found.place, ErrorCode.KAFKA_STORAGE_ERROR)
-                continue
-            spans = [LogBatch(*span) for span in found.log.spans(found.batches)]
             wanted = Wanted(
                 self._limits.member_id,
                 self._limits.max_records - count,
                 self._limits.batch_size,
                 self._limits.by_record,
             )
+            batches = found.log.up_to(found.batches, _last_wanted(found, wanted.max_records))
+            try:
+                raw = found.log.batches_of(batches)
+            except RecordFileError:
+                answers[found.place] = _failed(found.place, ErrorCode.KAFKA_STORAGE_ERROR)
+                continue
+            spans = [LogBatch(*span) for span in found.log.spans(batches)]
             acquisition = Acquisition(found.partition, wanted, spans)
             acquired, acquired_count = acquisition.acquire(found.offset, _aborted(found, raw, spans))
             count += acquired_count
@@ -153,6 +154,11 @@ class Reading:
             due_ms = None if end is None else found.hosted.reaches_at_ms(end, self._now_ms)
             if due_ms is not None:
                 self.retry_at_ms = due_ms if self.retry_at_ms is None else min(self.retry_at_ms, due_ms)
+
+
+def _last_wanted(found: _Found, max_records: int) -> int:
+    """An offset behind which nothing can be acquired: batches after its own need not be read."""
+    return max(found.offset, found.partition.end_offset) + max(0, max_records)
 
 
 def _failed(place: LogKey, code: ErrorCode) -> PartitionData:

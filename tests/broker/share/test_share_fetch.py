@@ -2,6 +2,7 @@
 
 import pytest
 
+from klamm.broker.data.partition_log import FoundBatches, PartitionLog
 from klamm.broker.handlers.share import reading
 from klamm.broker.share_partitions import sessions
 from klamm.controller.delayed_answer import DelayedAnswer
@@ -191,3 +192,50 @@ def test_where_a_group_begins(group: Conversation, reset: str) -> None:
         assert answer.responses[0].partitions[0].error_code == ErrorCode.OFFSET_NOT_AVAILABLE
         return
     assert member.fetch() == ([] if reset == "latest" else [(0, 2, 1)])
+
+
+def test_only_batches_that_can_be_acquired_are_read(group: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fetch of few records from a long log."""
+    member = begin(group, *[2] * 20)
+    read: list[int] = []
+    batches_of = PartitionLog.batches_of
+
+    def noted(self: PartitionLog, found: FoundBatches) -> list[bytes]:
+        read.append(found.behind - found.first)
+        return batches_of(self, found)
+
+    monkeypatch.setattr(PartitionLog, "batches_of", noted)
+    assert member.fetch(max_records=4) == [(0, 3, 1)]
+    assert member.fetch(max_records=3) == [(4, 7, 1)]
+    assert read == [3, 2], "those that are acquired, and at most one more"
+    assert member.acknowledge((2, 3, [RELEASE])) == 0
+    assert member.fetch(max_records=100) == [(2, 3, 2), (8, 39, 1)]
+
+
+def test_batches_up_to_an_offset(group: Conversation) -> None:
+    begin(group, *[2] * 4)
+    topic = group.cluster.image.topics_by_name["t"]
+    replicated = group.cluster.brokers.data.find(topic.topic_id, 0)
+    assert replicated is not None
+    log = replicated.log
+    found = log.find_batches(2, 10**6, log.log_end_offset)
+    assert found is not None
+    spans = {offset: log.spans(log.up_to(found, offset)) for offset in (0, 2, 3, 4, 6, 99)}
+    assert [len(spans[offset]) for offset in (0, 2, 3, 4, 6, 99)] == [1, 1, 1, 2, 3, 3]
+    assert spans[4] == [(2, 3), (4, 5)]
+    nothing = log.find_batches(log.log_end_offset, 10**6, log.log_end_offset)
+    assert nothing is not None
+    assert log.up_to(nothing, 99) == nothing
+
+
+def test_the_epoch_of_a_session_begins_again_at_one(group: Conversation) -> None:
+    member = begin(group, 1)
+    member.fetch()
+    session = group.cluster.brokers.shares.leaders.sessions(member.leader).find((group.group_id, "a"))
+    assert session is not None
+    session.epoch = member.epoch = sessions.LAST_EPOCH
+    assert member.fetch() == []
+    assert session.epoch == 1
+    member.epoch = 1
+    produce(group, 1)
+    assert member.fetch() == [(1, 1, 1)]
