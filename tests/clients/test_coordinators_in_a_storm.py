@@ -59,7 +59,7 @@ class Confluent:
         _repeated(lambda: self._producer.init_transactions(SECONDS))
         done = number = 0
         while done < RECORDS:
-            read = [one for one in self._consumer.consume(BATCH, timeout=1) if not one.error()]
+            read = [one for one in self._consumer.consume(BATCH, timeout=0.2) if not one.error()]
             if not read:
                 continue
             number += 1
