@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from klamm.protocol import Api, Message, ProtocolError, decode_message, encode_message
+from klamm.protocol import Api, Message, ProtocolError, RecordType, decode_message, encode_message
 from klamm.protocol.codec.json_form import message_to_json
+from klamm.protocol.messages.headers import REQUEST_HEADER
 from tools.fuzzing.codec_cases import all_kinds, declaration
 from tools.fuzzing.mutations import mutated
 from tools.fuzzing.pieces import message_pieces
@@ -66,9 +67,15 @@ def all_schemas() -> Iterator[Schema]:
         else:
             message_class = declared.message
         java = java_class(kind, message_class.__name__)
-        versions = declared.kept_versions if isinstance(declared, Api) else declared.versions
-        for version in versions:
+        for version in _versions_of_4_3(declared):
             yield Schema(java, message_class, version, declared.flexible(version))
+
+
+def _versions_of_4_3(declared: Api[Any, Any] | RecordType[Any]) -> range:
+    """The versions without those that 4.0 removed: of requests, and version 0 of their header."""
+    if isinstance(declared, Api):
+        return declared.kept_versions
+    return range(1, declared.versions.stop) if declared is REQUEST_HEADER else declared.versions
 
 
 def java_class(kind: str, name: str) -> str:
