@@ -17,7 +17,9 @@ from klamm.broker.data.records import MAX_RECORDS, MAX_UNPACKED_BYTES
 from klamm.protocol.errors import ErrorCode
 
 MAX_CONVERTED_RECORDS: Final = 5_000
-"""So many records are converted for one partition of an answer, which takes about 15 ms."""
+"""So many records are converted for one answer, which takes about 15 ms; partitions share them."""
+MAX_CONVERTED_BYTES: Final = 16 * 1024 * 1024
+"""So many bytes are read for one answer, uncompressed. Partitions behind them get no records."""
 
 
 LAST_VERSION_WITH_FORMAT_0: Final = 1
@@ -31,12 +33,22 @@ def target_format(api_version: int) -> int | None:
     return FORMAT_0 if api_version <= LAST_VERSION_WITH_FORMAT_0 else FORMAT_1
 
 
-def down_converted(data: bytes, fetch_offset: int, magic: int) -> bytes | ErrorCode:
+class Conversion:
+    """What the conversion of one answer may still take."""
+
+    __slots__ = ("bytes", "records_of_partition")
+
+    def __init__(self, partitions: int = 1) -> None:
+        self.bytes = MAX_CONVERTED_BYTES
+        self.records_of_partition = max(1, MAX_CONVERTED_RECORDS // max(1, partitions))
+
+
+def down_converted(data: bytes, fetch_offset: int, magic: int, room: Conversion) -> bytes | ErrorCode:
     """The records from `fetch_offset` on in format `magic`; an error if the first batch has no such form."""
     pieces: list[bytes] = []
-    left = MAX_CONVERTED_RECORDS
+    left = room.records_of_partition
     for batch in split_batches(data):
-        if left <= 0:
+        if left <= 0 or room.bytes <= 0:
             break
         if batch.is_control:
             continue
@@ -45,8 +57,9 @@ def down_converted(data: bytes, fetch_offset: int, magic: int) -> bytes | ErrorC
             if pieces:
                 break  # the client gets the error when it asks for this batch
             return converted
-        count, message_set = converted
+        count, message_set, read_bytes = converted
         left -= count
+        room.bytes -= max(len(batch.records), read_bytes)
         pieces.append(message_set)
     return b"".join(pieces)
 
@@ -58,7 +71,8 @@ def overflow(max_bytes: int) -> bytes:
     return begin.ljust(min(max_bytes, HEADER_BYTES), b"\0")[: max(max_bytes, 0)]
 
 
-def _converted(batch: ProducedBatch, fetch_offset: int, magic: int, most: int) -> tuple[int, bytes] | ErrorCode:
+def _converted(batch: ProducedBatch, fetch_offset: int, magic: int, most: int) -> tuple[int, bytes, int] | ErrorCode:
+    """The number of records, their form, and the bytes that were read uncompressed."""
     if batch.compression == ZSTD:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     if batch.record_count > MAX_RECORDS:
@@ -72,10 +86,16 @@ def _converted(batch: ProducedBatch, fetch_offset: int, magic: int, most: int) -
     except UnreadableRecords:
         return ErrorCode.MESSAGE_TOO_LARGE
     if not found:
-        return 0, b""
+        return 0, b"", MAX_UNPACKED_BYTES if is_compressed else 0
+    read_bytes = sum(len(one.key or b"") + len(one.value or b"") for one in found)
     if is_compressed:
-        return len(found), _wrapped(batch, found, magic)
-    return len(found), b"".join(encode_message(one.offset, _message(batch, one, magic)) for one in found)
+        return (
+            len(found),
+            _wrapped(batch, found, magic),
+            MAX_UNPACKED_BYTES if batch.record_count > most else read_bytes,
+        )
+    message_set = b"".join(encode_message(one.offset, _message(batch, one, magic)) for one in found)
+    return len(found), message_set, read_bytes
 
 
 def _wrapped(batch: ProducedBatch, records: Sequence[RecordContents], magic: int) -> bytes:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from klamm.broker.data.data_plane import DataPlane
+from klamm.broker.data.down_conversion import Conversion
 from klamm.broker.fetch_sessions import NO_SESSION, FetchSession, FetchSessions, Partitions, WantedPartition, next_epoch
 from klamm.broker.handlers.fetch_quota import FetchQuota
 from klamm.broker.handlers.fetch_reading import Answered, Asked, Reading, refused
@@ -171,8 +172,9 @@ class DelayedFetch:
             self.keys = reading.keys
             self.retry_at_ms = min(reading.retry_at_ms or self._deadline_ms, self._deadline_ms)
             return None
+        room = Conversion(sum(bool(answered.records_bytes) for answered in reading.found))
         for answered in reading.found:  # those with records are in every response
-            answered.copy_records(self._asked.api_version)
+            answered.copy_records(self._asked.api_version, room)
         answers = [*reading.found, *self._refused]
         throttle_ms = (
             0 if self._quota is None else self._quota.throttle_ms(FetchResponse(responses=_by_topic(answers)), now_ms)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from klamm.broker.data.data_plane import DataPlane
-from klamm.broker.data.down_conversion import down_converted, overflow, target_format
+from klamm.broker.data.down_conversion import Conversion, down_converted, overflow, target_format
 from klamm.broker.data.partition_log import FoundBatches, PartitionLog
 from klamm.broker.data.record_file import RecordFileError
 from klamm.broker.data.replicated_log import ReplicatedLog
@@ -74,7 +74,7 @@ class Answered:
     def records_bytes(self) -> int:
         return 0 if self.batches is None else self.batches.size_bytes
 
-    def copy_records(self, api_version: int) -> None:
+    def copy_records(self, api_version: int, room: Conversion) -> None:
         """Copy the records into the answer. They may be in a file that cannot be read, or have no form that the version
         can read."""
         if self.log is None or self.batches is None:
@@ -85,7 +85,7 @@ class Answered:
             records = ErrorCode.KAFKA_STORAGE_ERROR
         magic = target_format(api_version)
         if magic is not None and isinstance(records, bytes):
-            records = down_converted(records, self.wanted.request.fetch_offset, magic)
+            records = down_converted(records, self.wanted.request.fetch_offset, magic, room)
         if isinstance(records, ErrorCode):
             self.answer.error_code, self.batches = records, None
         else:

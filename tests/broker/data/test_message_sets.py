@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from klamm.broker.data.codecs import unpack
-from klamm.broker.data.down_conversion import MAX_CONVERTED_RECORDS, down_converted, overflow, target_format
+from klamm.broker.data.down_conversion import (
+    MAX_CONVERTED_BYTES,
+    MAX_CONVERTED_RECORDS,
+    Conversion,
+    down_converted,
+    overflow,
+    target_format,
+)
 from klamm.broker.data.message_sets import is_message_set, is_without_message, read_message_set
 from klamm.broker.data.record_batches import ProducedBatch, RefusedBatch, check_batch
 from klamm.broker.data.record_contents import decode_records, split_batches
@@ -55,7 +62,7 @@ def test_kafkas_message_sets_are_read(one: Recorded) -> None:
 
 @pytest.mark.parametrize("one", DOWN, ids=name_of)
 def test_batches_become_what_kafkas_classes_make_of_them(one: Recorded) -> None:
-    found = down_converted(one.before, one.first, one.magic)
+    found = down_converted(one.before, one.first, one.magic, Conversion())
     assert isinstance(found, bytes)
     assert one.after is not None
     if not one.codec:
@@ -81,7 +88,7 @@ def test_what_goes_up_comes_down(messages: list[Any], magic: int, is_wrapped: bo
     found = read(wrapped(each, magic=magic) if is_wrapped else b"".join(each))
     expected = [(place, time if magic else -1, *rest) for place, (time, *rest) in enumerate(messages)]
     assert contents(found) == expected
-    down = down_converted(found.records, 0, magic)
+    down = down_converted(found.records, 0, magic, Conversion())
     assert isinstance(down, bytes)
     assert [(one.offset, one.timestamp_ms, one.key, one.value) for one in messages_in(down)] == expected
 
@@ -165,16 +172,16 @@ def test_timestamps_may_be_far_apart() -> None:
 
 def test_control_batches_and_headers_are_left_out() -> None:
     data = batch(1, attributes=CONTROL) + batch([record(headers=[(b"h", b"1")])])
-    found = down_converted(data, 0, 1)
+    found = down_converted(data, 0, 1, Conversion())
     assert isinstance(found, bytes)
     assert [one.value for one in messages_in(found)] == [b"v"]
-    assert down_converted(batch(1, attributes=CONTROL), 0, 1) == b""
+    assert down_converted(batch(1, attributes=CONTROL), 0, 1, Conversion()) == b""
 
 
 def test_zstd_has_no_old_form() -> None:
     packed = batch(1, attributes=ZSTD, payload=b"")
-    assert down_converted(packed, 0, 1) is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    found = down_converted(batch(1) + packed, 0, 1)
+    assert down_converted(packed, 0, 1, Conversion()) is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    found = down_converted(batch(1) + packed, 0, 1, Conversion())
     assert isinstance(found, bytes)
     assert len(messages_in(found)) == 1, "what is before it is read first"
 
@@ -183,19 +190,41 @@ def test_zstd_has_no_old_form() -> None:
 def test_an_answer_converts_a_limited_number_of_records(attributes: int) -> None:
     number = MAX_CONVERTED_RECORDS + 10
     data = batch(number, attributes=attributes)
-    first = down_converted(data, 0, 1)
+    first = down_converted(data, 0, 1, Conversion())
     assert isinstance(first, bytes)
     found = messages_in(first)
     assert [one.offset for one in found] == list(range(MAX_CONVERTED_RECORDS))
-    rest = down_converted(data, MAX_CONVERTED_RECORDS, 1)
+    rest = down_converted(data, MAX_CONVERTED_RECORDS, 1, Conversion())
     assert isinstance(rest, bytes)
     assert [one.offset for one in messages_in(rest)] == list(range(MAX_CONVERTED_RECORDS, number))
-    assert down_converted(data + data, 0, 1) == first
-    assert down_converted(batch(20_001), 0, 1) is ErrorCode.MESSAGE_TOO_LARGE
+    assert down_converted(data + data, 0, 1, Conversion()) == first
+    assert down_converted(batch(20_001), 0, 1, Conversion()) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_partitions_share_what_an_answer_may_convert() -> None:
+    room = Conversion(1_000)
+    for _ in range(2):
+        found = down_converted(batch(10), 0, 1, room)
+        assert isinstance(found, bytes)
+        assert [one.offset for one in messages_in(found)] == [0, 1, 2, 3, 4]
+    assert Conversion(10_000).records_of_partition == 1
+    assert Conversion(0).records_of_partition == MAX_CONVERTED_RECORDS
+    room = Conversion(5_000)
+    for _ in range(4):  # of a part of a batch, the most that a batch has uncompressed is counted
+        assert down_converted(batch(2, attributes=1), 0, 1, room)
+    assert down_converted(batch(2, attributes=1), 0, 1, room) == b""
+    room = Conversion()
+    assert down_converted(batch(1, attributes=1, value=bytes(50_000)), 0, 1, room)
+    assert room.bytes == MAX_CONVERTED_BYTES - 50_001
+    room.bytes = len(batch(1)) + 1
+    found = down_converted(batch(1) * 3, 0, 1, room)
+    assert isinstance(found, bytes)
+    assert len(messages_in(found)) == 2
+    assert MAX_CONVERTED_BYTES == 16 << 20
 
 
 def test_a_compressed_batch_is_whole_if_it_is_short() -> None:
-    found = down_converted(batch(4, attributes=1), 2, 1)
+    found = down_converted(batch(4, attributes=1), 2, 1, Conversion())
     assert isinstance(found, bytes)
     assert [one.offset for one in messages_in(found)] == [0, 1, 2, 3]
 
