@@ -3,7 +3,8 @@ data directory that Klamm wrote. The container image is built and run, and the p
 
     python -m tools.toolchain_checks [--keep DIR] [--install] [--spark-cluster]
 
-Exit code 0 if every check passed; the last line has the numbers of passed and failed checks.
+Exit code 0 if every check passed; the last line has the numbers of passed and failed checks. The checks with Kafka's
+tools and brokers run in a process beside all others.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 from tools.page_in_browser.checks import check_page
@@ -46,12 +47,14 @@ from tools.toolchain_checks.real_controller import (
 from tools.toolchain_checks.reassign_tool import check_reassign_tool
 from tools.toolchain_checks.report import Report, expect, expect_none
 from tools.toolchain_checks.share_tools import check_share_tools
+from tools.toolchain_checks.side_by_side import beside
 from tools.toolchain_checks.snapshots import check_snapshots
 from tools.toolchain_checks.story import Ending, play_story
 from tools.toolchain_checks.streams_tools import check_streams_tools
 
 MIN_SEGMENTS = 2
 RUNS = 3
+KAFKA_PART = "kafka-tools"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -61,6 +64,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--spark-cluster", action="store_true", help="also run the pipeline on a Spark cluster (minutes)"
     )
+    parser.add_argument("--part", choices=(KAFKA_PART,), help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     keep: Path | None = given.keep
     # The blocks that started processes stop them.
@@ -72,28 +76,41 @@ def main(arguments: Sequence[str]) -> int:
         else:
             folder = keep.absolute()
             folder.mkdir(parents=True)
-        check_all(report, folder, install=given.install, spark_cluster=given.spark_cluster)
+        if given.part == KAFKA_PART:
+            check_kafka_part(report, Java(find_program("java", "default-jre-headless"), fetch_class_path(), folder))
+        else:
+            check_all(report, folder, install=given.install, spark_cluster=given.spark_cluster)
     return report.close()
+
+
+def check_kafka_part(report: Report, java: Java) -> None:
+    """Kafka's classes, its command line tools and its brokers."""
+    check_message_classes(report, java)
+    check_config_command(report, java)
+    check_partition_tools(report, java)
+    check_group_tools(report, java)
+    check_streams_tools(report, java)
+    check_share_tools(report, java)
+    check_reassign_tool(report, java)
+    check_real_brokers(report, java, java.folder / "real-brokers")
+    check_pipeline_oracle(report, java)
 
 
 def check_all(report: Report, folder: Path, *, install: bool, spark_cluster: bool) -> None:
     """Make every possible check; `install` lets Debian install missing programs. Those on a Spark cluster take minutes,
     and are only made on request."""
     java: Java | None = None
-    ending: Ending | None = None
-    log: OwnLog | None = None
     with report.check("java and Apache Kafka's jars are there"):
         java = Java(find_program("java", "default-jre-headless"), fetch_class_path(), folder)
-    if java is not None:
-        check_message_classes(report, java)
-        check_config_command(report, java)
-        check_partition_tools(report, java)
-        check_group_tools(report, java)
-        check_streams_tools(report, java)
-        check_share_tools(report, java)
-        check_reassign_tool(report, java)
-        check_real_brokers(report, java, folder / "real-brokers")
-        check_pipeline_oracle(report, java)
+    part = (sys.executable, "-P", "-m", "tools.toolchain_checks", "--part", KAFKA_PART, "--keep")
+    with beside(report, KAFKA_PART, (*part, str(folder / KAFKA_PART))) if java is not None else nullcontext():
+        check_others(report, java, folder, install=install, spark_cluster=spark_cluster)
+
+
+def check_others(report: Report, java: Java | None, folder: Path, *, install: bool, spark_cluster: bool) -> None:
+    """Clients and frameworks in other languages, packages, images, fuzzers, and Kafka's readers of a log of ours."""
+    ending: Ending | None = None
+    log: OwnLog | None = None
     check_client_stories(report, java)
     check_frameworks(report, java, folder / "frameworks")
     check_other_languages(report, java, folder / "languages")

@@ -5,6 +5,7 @@ import traceback
 from types import TracebackType
 
 MAX_SHOWN_DIFFERENCES = 5
+CLOSING = r"toolchain: (\d+) passed, (\d+) failed"
 
 
 class CheckFailed(Exception):
