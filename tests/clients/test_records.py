@@ -35,6 +35,8 @@ def consumer(server: ServerProcess) -> Iterator[Consumer]:
             "enable.auto.commit": False,
             "enable.partition.eof": False,
             "check.crcs": True,
+            # What follows on a connection waits behind a Fetch that waits for records.
+            "fetch.wait.max.ms": 10,
         }
     )
     yield made
