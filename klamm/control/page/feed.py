@@ -119,14 +119,14 @@ class Feed:
             if keys:
                 async for cells in self.cells.changed(self._server.image, np.sort(np.concatenate(keys))):
                     self.events.add("cells", b64encode(cells.tobytes()))
-        self._publish_panels()
+        await self._publish_panels()
 
     def _publish_topics(self, topics: dict[int, str | None]) -> None:
         added = [[row, name] for row, name in topics.items() if name is not None]
         removed = [row for row, name in topics.items() if name is None]
         self.events.add("topics", encoded({"added": added, "removed": removed}))
 
-    def _publish_panels(self) -> None:
+    async def _publish_panels(self) -> None:
         panels: dict[str, Callable[[], Any]] = {
             "cluster": self.panels.cluster,
             "brokers": self.panels.brokers,
@@ -138,6 +138,7 @@ class Feed:
             self._groups_at = trio.current_time() + SLOW_POLL_SECONDS
             panels["groups"] = self.panels.groups
         for name, panel in panels.items():
+            await trio.lowlevel.checkpoint()  # requests are served between two panels
             content = encoded(panel())
             if self._sent.get(name) != content:
                 self._sent[name] = content

@@ -3,6 +3,8 @@
 Each panel is a bounded amount of work and of bytes, whatever the cluster holds.
 """
 
+from heapq import nsmallest
+from itertools import islice
 from typing import Any, Final
 
 from klamm import __version__
@@ -125,7 +127,7 @@ class Panels:
         """The first partitions in reassignment, with how far their new replicas are."""
         image, data, now_ms = self._server.image, self._server.brokers.data, self._server.now_ms()
         shown = []
-        for key, (adding, removing) in list(image.partitions.reassigning.items())[:MAX_MOVES]:
+        for key, (adding, removing) in islice(image.partitions.reassigning.items(), MAX_MOVES):
             topic = image.topics_by_row.get(key.topic_row)
             log = None if topic is None else data.find(topic.topic_id, key.partition_index)
             end = 0 if log is None else log.log.log_end_offset
@@ -142,7 +144,7 @@ class Panels:
 
     def groups(self) -> list[dict[str, Any]]:
         """The first groups by id."""
-        found = sorted(all_groups(self._server), key=lambda one: one.group_id)[:MAX_GROUPS]
+        found = nsmallest(MAX_GROUPS, all_groups(self._server), key=lambda one: one.group_id)
         left, shown = MAX_OFFSETS, []
         for one in found:
             group = described(self._server, one, left)

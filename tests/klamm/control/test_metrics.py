@@ -20,6 +20,7 @@ from klamm.cluster.plan import ClusterPlan
 from klamm.control.metrics.families import all_families
 from klamm.control.metrics.states import count_states
 from klamm.control.page.panels import Panels
+from klamm.controller.metadata.delta import Delta
 from klamm.controller.settings import Settings
 from klamm.server.durations import BOUNDS, Durations
 from klamm.server.request_counts import OTHERS, RequestCounts
@@ -116,6 +117,18 @@ async def test_the_cluster_is_shown_with_its_headroom(autojump_clock: trio.testi
         assert value(after, "klamm_elections_total", unclean="true") == 0
         assert value(after, "klamm_metadata_batches_total") > value(before, "klamm_metadata_batches_total")
         assert value(after, "klamm_metadata_log_end_offset") == cluster.server.observed.log.end_offset
+
+
+async def test_unclean_elections_are_told_apart() -> None:
+    async with controlled_cluster(brokers=1) as cluster:
+        before = await scrape(cluster)
+        cluster.server.observed.changes.follow(Delta(elections=5, unclean_elections=2, isr_expansions=3))
+        after = await scrape(cluster)
+        new = {name: after[name] - before[name] for name in after if name in before and name[0].startswith("klamm_")}
+        assert value(new, "klamm_elections_total", unclean="false") == 3
+        assert value(new, "klamm_elections_total", unclean="true") == 2
+        assert value(new, "klamm_isr_expansions_total") == 3
+        assert value(new, "klamm_metadata_batches_total") == 1
 
 
 async def test_without_limits_there_is_no_headroom() -> None:

@@ -7,6 +7,8 @@ export class Brokers {
   constructor(run) {
     this.run = run;
     this.list = [];
+    byId("clean-logs").addEventListener("click", () => run("retention and compaction are applied", () => ask("POST", "/logs/clean")));
+    byId("take-snapshot").addEventListener("click", () => run("a snapshot of the metadata log is durable", () => ask("POST", "/snapshot")));
     byId("add-broker").addEventListener("click", () => run("a broker is added", () => ask("POST", "/brokers")));
   }
 

@@ -14,8 +14,10 @@ from klamm import NewTopic
 from klamm.control.limits import STOP_SECONDS, UNREAD_SECONDS
 from klamm.control.page import feed as feed_module
 from klamm.control.page import responses, routes
+from klamm.control.page.cells import UNDER_MIN_ISR
 from klamm.control.page.events import Events
 from klamm.control.page.feed import POLL_SECONDS
+from klamm.protocol.records.configs import ConfigRecord
 from tests.klamm.control.control_cluster import ControlledCluster, controlled_cluster
 from tests.klamm.control.page.open_page import HOST, listening, take_snapshot
 from tests.klamm.control.page.test_snapshot import expected
@@ -97,6 +99,38 @@ async def test_panels_are_sent_when_they_differ(clock: trio.testing.MockClock) -
             (rule,) = data
             assert (name, rule["key"], rule["hits"]) == ("faults", "first", 0)
             assert rule["rule"] == {"client_id": "<b>*", "api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER"}
+
+
+async def test_another_snapshot_lets_every_panel_be_sent_again(clock: trio.testing.MockClock) -> None:
+    """The new page may have seen a state between two events, which the next event has to correct."""
+    async with controlled_cluster(brokers=1) as cluster:
+        page = await take_snapshot(cluster)
+        async with listening(cluster, page):
+            await trio.sleep(2)
+            page.events.clear()
+            await take_snapshot(cluster)
+            panels = {"cluster", "brokers", "moves", "faults", "clock", "groups"}
+            await page.until(lambda: {name for name, _ in page.events} >= panels)
+
+
+async def test_what_changed_while_no_page_was_open_is_in_the_next_snapshot(
+    clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_module, "UNWATCHED_SECONDS", 0.5)
+    async with controlled_cluster() as cluster:
+        await create(cluster, NewTopic("orders", 3, 3))
+        before = await take_snapshot(cluster)
+        await trio.sleep(2)
+        records = [ConfigRecord(resource_type=4, resource_name="", name=f"max{what}partitions", value="9")
+                   for what in (".", ".broker.")]  # fmt: skip
+        records.append(ConfigRecord(resource_type=2, resource_name="orders", name="min.insync.replicas", value="3"))
+        cluster.server._parts.controller.commit_steered(records)
+        await cluster.server.stop_broker(2)
+        after = await take_snapshot(cluster)
+        assert (before.head["cluster"]["partition_limit"], after.head["cluster"]["partition_limit"]) == (None, 9)
+        assert [broker["limit"] for broker in after.head["brokers"]] == [9, 9, 9]
+        assert [broker["leaders"] > 0 for broker in after.head["brokers"]] == [True, False, True]
+        assert all(state & UNDER_MIN_ISR for _, state, *_ in after.cells.values())
 
 
 async def test_a_manual_clock_is_followed(clock: trio.testing.MockClock) -> None:

@@ -119,6 +119,23 @@ async def test_a_cell_has_what_the_partition_is(monkeypatch: pytest.MonkeyPatch)
     assert {bit for bit in (1 << at for at in range(6)) for state in states if state & bit} == {1, 2, 4, 8, 16, 32}
 
 
+@pytest.mark.parametrize("steps", range(5))
+async def test_rows_that_move_meanwhile_are_not_missed(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    monkeypatch.setattr(cells_module, "SLICE_ROWS", 1)
+    settings, found = Settings(), list[bytes]()
+    image = image_with([partition([1, 2, 3], [1, 2, 3], 1) for _ in range(6)])
+
+    async def write() -> None:
+        found.extend(await CellWriter(settings).all(image))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(write)
+        for _ in range(steps):
+            await trio.lowlevel.checkpoint()
+        image.partitions.make_room([(0, [0, 1]), (1, [0, 1])], 8)
+    assert cells_of(b"".join(found)) == expected(image, settings)
+
+
 @pytest.mark.parametrize("few", [0, 5, 1000])
 async def test_the_changed_partitions_are_found_one_by_one_and_among_all(
     monkeypatch: pytest.MonkeyPatch, few: int
