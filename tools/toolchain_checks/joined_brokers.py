@@ -18,6 +18,9 @@ from tools.toolchain_checks.report import CheckFailed
 
 BROKERS = (1, 2, 3)
 RACKS = {1: "a", 2: "b", 3: "c"}
+ASKING = 3
+"""The broker that asks for the controller (`controller.quorum.bootstrap.servers`). The others know it from their
+configs (`controller.quorum.voters`)."""
 CLUSTER_ID = "KlammToolchainCluster1"
 START_SECONDS = 120.0
 KLAMM_START_SECONDS = 30.0
@@ -56,7 +59,7 @@ class JoinedBrokers:
         """Start Klamm on its data directory, and wait until its listener is open."""
         output, errors = self._java.folder / "klamm.out", self._java.folder / "klamm.err"
         sets = [part for config in self._configs for part in ("--set", config)]
-        command = [*KLAMM, "serve", "--brokers", "0", "--cluster-id", CLUSTER_ID]
+        command = [*KLAMM, "serve", "--brokers", "0", "--cluster-id", CLUSTER_ID, "--dynamic-quorum"]
         command += ["--controller-listener", self.controller, "--data-dir", str(self._java.folder / "klamm"), *sets]
         with output.open("wb") as out, errors.open("ab") as err:
             process = subprocess.Popen(
@@ -137,6 +140,8 @@ class JoinedBrokers:
         command = [*KLAMM, "broker-properties", "--id", str(broker_id), "--rack", RACKS[broker_id]]
         command += ["--controller", self.controller, "--listen", f"127.0.0.1:{self._first_port + broker_id}"]
         command += ["--cluster-id", CLUSTER_ID, "--log-dir", str(data_dir)]
+        if broker_id == ASKING:
+            command.append("--dynamic-quorum")
         printed = run_program(command, KLAMM_START_SECONDS, environment=with_variables(VARIABLES))
         more = "".join(f"{name}={value}\n" for name, value in _BROKERS_CONFIGS.items())
         path.write_text(printed + more, encoding="latin-1")

@@ -13,11 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, ElectionType, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 
 from tools.toolchain_checks.java_process import Java
 from tools.toolchain_checks.joined_brokers import BROKERS, JoinedBrokers, joined_brokers
+from tools.toolchain_checks.real_brokers_admin import Administration
 from tools.toolchain_checks.report import CheckFailed, Report, expect, expect_none
 
 CONFIGS: Final = ("broker.session.timeout.ms=4000", "enable.under.replicated.topic.creation=true")
@@ -45,10 +46,21 @@ def check_real_brokers(report: Report, java: Java, folder: Path) -> None:
             "a group reads what an idempotent and a transactional producer wrote, without aborted records"
         ):
             story.exchange_records()
+        administration = Administration(cluster, replace(java, folder=folder))
+        with report.check("kafka-metadata-quorum describes Klamm as the leader, and three brokers as observers"):
+            administration.ask_kafkas_tool()
+        with report.check("max.message.bytes of a topic has effect on its leader"):
+            administration.change_config()
+        with report.check("partitions that are added to a topic take records"):
+            administration.add_partitions()
+        with report.check("klamm reassign-partitions moves a partition with its records, and watches it"):
+            administration.reassign()
         with report.check("a broker is killed, and a topic is made with a placeholder for it, which takes records"):
             story.make_placeholder()
         with report.check("the broker returns, and the placeholder becomes a replica with all records"):
             story.fill_placeholder()
+        with report.check("after an election of preferred leaders that broker leads again"):
+            story.elect_preferred()
         with report.check("Klamm is killed and started again while a producer writes: no record is lost or doubled"):
             story.kill_klamm()
         with report.check("a broker that gets SIGTERM ends when its partitions have other leaders"):
@@ -99,6 +111,21 @@ class _Story:
             logs = [self._cluster.log_of(broker_id, "placed", partition) for broker_id in BROKERS]
             expect(logs[0] == logs[1] == logs[2] != b"", f"the logs have {[len(log) for log in logs]} bytes")
         self._expect_consumed("placed", [f"placed-{index}" for index in range(RECORDS)])
+
+    def elect_preferred(self) -> None:
+        preferred = [
+            TopicPartition("first", index)
+            for index, partition in self._partitions("first").items()
+            if partition.replicas[0] == FENCED != partition.leader
+        ]
+        expect(bool(preferred), f"broker {FENCED} has not lost a partition")
+        elected = self._admin.elect_leaders(ElectionType.PREFERRED, preferred).result(CLIENT_SECONDS)
+        expect(not any(elected.values()), f"the answer is {elected}")
+        self._await("its leaderships", lambda: all(self._leader(one) == FENCED for one in preferred))
+
+    def _leader(self, at: TopicPartition) -> int:
+        found = self._partitions(at.topic).get(at.partition)
+        return -1 if found is None else found.leader
 
     def kill_klamm(self) -> None:
         self._create("steady")
