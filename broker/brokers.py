@@ -16,6 +16,7 @@ from klamm.broker.data.kept import Kept
 from klamm.broker.data.record_file import RecordFile
 from klamm.broker.fetch_sessions import FetchSessions, SessionMemory
 from klamm.broker.log_dirs.log_dir_work import LogDirWork
+from klamm.broker.outgoing import Outgoing
 from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
 from klamm.broker.telemetry.collected import CollectedMetrics
 from klamm.broker.telemetry.instances import ClientInstances
@@ -70,6 +71,8 @@ class SimulatedBrokers:
         but those of internal topics with the records in `kept`. `record_file`: where records beyond the memory budget
         go; None: in a temporary file."""
         self.by_id: dict[int, SimulatedBroker] = {}
+        self.outgoing = Outgoing()
+        """What they ask real brokers."""
         self.data = DataPlane(settings, record_file)
         self.data.kept = kept
         self.data.simulated = self.by_id.keys()

@@ -2,7 +2,7 @@
 
 What waits is here: for the turn of those who change the state, for the durability of the metadata log, and for the time
 until a request is repeated. This module opens no sockets: `klamm.server.server` opens and closes a broker's listeners
-around these calls.
+around these calls, and `klamm.server.outgoing` those on which brokers ask real ones.
 """
 
 import math
@@ -15,6 +15,7 @@ from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
 from klamm.protocol.errors import ErrorCode
 from klamm.server.event_log import EventLog
 from klamm.server.flusher import Flusher
+from klamm.server.outgoing import OutgoingRequests
 from klamm.server.turns import Turns
 
 ASK_AGAIN_SECONDS = 0.1
@@ -52,6 +53,11 @@ class BrokerLives:
         self._turns = turns
         self.waiting_since = math.inf
         """Since when brokers wait to be registered, unfenced or shut down; infinite: none does."""
+
+    def send_in(self, nursery: trio.Nursery) -> None:
+        """Send what the brokers ask real ones in tasks of this nursery."""
+        requests = OutgoingRequests(self._brokers.controller.image, self._events, nursery.start_soon)
+        self._brokers.outgoing.send = requests.send
 
     async def join(self, brokers: Sequence[SimulatedBroker]) -> None:
         """Register the brokers, in order. Returns when every broker is unfenced and those records are durable."""

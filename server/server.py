@@ -189,12 +189,12 @@ class Server:
     async def start(self, nursery: trio.Nursery) -> None:
         """Bring all brokers up and accept connections."""
         self._tasks = nursery
-        nursery.start_soon(self._flusher.flush_forever)
-        nursery.start_soon(self._ticker.tick_forever)
-        nursery.start_soon(self._work_forever)
-        if self._log_ends is not None:
-            nursery.start_soon(self._log_ends.keep_forever)
-        nursery.start_soon(self._snapshots.keep_forever)
+        self._lives.send_in(nursery)
+        for task in (self._flusher.flush_forever, self._ticker.tick_forever, self._work_forever):
+            nursery.start_soon(task)
+        for keeper in (self._log_ends, self._snapshots):
+            if keeper is not None:
+                nursery.start_soon(keeper.keep_forever)
         for broker_id, listeners in self._listeners.items():
             self.brokers.add(broker_id, self._rack(broker_id), listeners.end_points)
         await self._lives.join(list(self.brokers.by_id.values()))

@@ -86,6 +86,10 @@ def _refuse(answer: PartitionProduceResponse, error: ApiError, log_start_offset:
         ]
 
 
+ASKED_AGAIN_MS = 1_000
+"""When a request looks again whether a coordinator on a real broker has answered, although the answer wakes it."""
+
+
 class BatchesWritten:
     """The effect of the request: it writes the accepted batches and completes the response with their offsets.
 
@@ -165,6 +169,8 @@ class BatchesWritten:
             def then(codes: Sequence[ErrorCode], waiting: list[Accepted] = waiting) -> None:
                 for accepted, code in zip(waiting, codes, strict=True):
                     self._verified(image, accepted, code, now_ms)
+                    # A coordinator on a real broker changes no partition here, so its answer wakes the request.
+                    self._data.watches.touch((accepted.topic.topic_id, accepted.answer.index))
 
             places = [(accepted.topic.name, accepted.answer.index) for accepted in waiting]
             verify(
@@ -194,6 +200,9 @@ class BatchesWritten:
             shard.advance(image, now_ms)
         if not self._unverified:
             return None
+        if not self._shards:  # a coordinator on a real broker is asked
+            keys = [(one.topic.topic_id, one.answer.index) for one in self._unverified]
+            return keys, now_ms + ASKED_AGAIN_MS
         due = [due_ms for shard in self._shards if (due_ms := shard.next_due_ms(now_ms)) is not None]
         return [shard.key for shard in self._shards], max(now_ms + 1, min(due, default=now_ms + 1))
 

@@ -1,0 +1,268 @@
+"""Simulated brokers ask the coordinator on a real broker before they write for a transaction (KIP-890). The real broker
+is a script behind a socket; Apache Kafka's own was tried by hand."""
+
+import io
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from klamm.cluster.assembly import open_cluster
+from klamm.cluster.options import checked_options
+from klamm.cluster.plan import FREE_PORTS, plan_cluster
+from klamm.controller.transitions.features import SUPPORTED_FEATURES
+from klamm.protocol.codec.frames import FrameBuffer, encode_frame
+from klamm.protocol.codec.requests import decode_request, encode_response
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration
+from klamm.protocol.messages.data import fetch, produce
+from klamm.protocol.messages.groups import find_coordinator
+from klamm.protocol.messages.topics import create_topics, metadata
+from klamm.protocol.messages.transactions import add_partitions_to_txn, write_txn_markers
+from klamm.protocol.messages.transactions.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from klamm.protocol.uuid import Uuid
+from klamm.server.event_log import EventLog
+from klamm.server.server import Server
+from tests.behaviour.player import Line
+from tests.broker.data.batches import TRANSACTIONAL, batch
+
+REAL = 9
+ADDS, VERIFIES = 12, 11
+"""Versions of Produce."""
+
+
+@pytest.fixture
+def clock() -> MockClock:
+    """Time passes when nothing else happens; not at once, since sockets may need a moment."""
+    return MockClock(autojump_threshold=0.003)
+
+
+class Coordinator:
+    """A real broker that answers AddPartitionsToTxn as `code` says."""
+
+    def __init__(self) -> None:
+        self.asked: list[AddPartitionsToTxnTransaction] = []
+        self.code = ErrorCode.NONE
+        self.whole = ErrorCode.NONE
+        self.connections = 0
+        self.answers: Callable[[bytes], bytes | None] = lambda answer: answer
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        self.connections += 1
+        frames = FrameBuffer(1 << 20)
+        async with stream:
+            async for data in stream:
+                frames.feed(bytes(data))
+                while (frame := frames.next_frame()) is not None:
+                    header, request = decode_request(frame)
+                    assert isinstance(request, add_partitions_to_txn.AddPartitionsToTxnRequest)
+                    self.asked += request.transactions
+                    body = encode_response(add_partitions_to_txn.API, 5, header.correlation_id, self._answer(request))
+                    answer = self.answers(encode_frame(bytes(body)))
+                    if answer is None:
+                        return
+                    await stream.send_all(answer)
+
+    def _answer(self, request: add_partitions_to_txn.AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+        if self.whole:
+            return AddPartitionsToTxnResponse(error_code=self.whole)
+        results = []
+        for transaction in request.transactions:
+            topics = [
+                AddPartitionsToTxnTopicResult(
+                    name=topic.name,
+                    results_by_partition=[
+                        AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=self.code)
+                        for index in topic.partitions
+                    ],
+                )
+                for topic in transaction.topics
+            ]
+            results.append(
+                AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=topics)
+            )
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+
+@asynccontextmanager
+async def mixed() -> AsyncIterator[tuple[Server, Line, Coordinator, io.StringIO]]:
+    """A simulated broker with the topic `t`, and a real one that has the transactional ids."""
+    coordinator, stderr = Coordinator(), io.StringIO()
+    options = {
+        "brokers": 1,
+        "controller_listener": "127.0.0.1:0",
+        "real_topics": "nothing",
+        "configs": {"transaction.state.log.num.partitions": 1, "broker.session.timeout.ms": 600_000},
+    }
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(trio.serve_tcp, coordinator.serve, 0)
+        port = listeners[0].socket.getsockname()[1]
+        plan = plan_cluster(checked_options(options), {}, FREE_PORTS)
+        async with open_cluster(plan, EventLog(stream=stderr)) as server:
+            assert server.controller_bootstrap_servers is not None
+            controller = await Line.open(server.controller_bootstrap_servers)
+            await join(controller, server.identity.cluster_id, port)
+            line = await Line.open(server.bootstrap_servers)
+            topic = create_topics.CreatableTopic(name="t", num_partitions=2, replication_factor=1)
+            made = await line.ask(create_topics.API, 7, create_topics.CreateTopicsRequest(topics=[topic]))
+            assert made.topics[0].error_code == 0
+            find = find_coordinator.FindCoordinatorRequest(key_type=1, coordinator_keys=["id"])
+            await line.ask(find_coordinator.API, 6, find)
+            (found,) = (await line.ask(find_coordinator.API, 6, find)).coordinators
+            assert (found.node_id, found.port) == (REAL, port)
+            yield server, line, coordinator, stderr
+            await line.close()
+            await controller.close()
+        nursery.cancel_scope.cancel()
+
+
+async def join(controller: Line, cluster_id: str, port: int) -> None:
+    request = broker_registration.BrokerRegistrationRequest(
+        broker_id=REAL,
+        cluster_id=cluster_id,
+        incarnation_id=Uuid(bytes(15) + b"\1"),
+        listeners=[broker_registration.Listener(name="PLAINTEXT", host="127.0.0.1", port=port)],
+        features=[
+            broker_registration.Feature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in SUPPORTED_FEATURES.items()
+        ],
+        log_dirs=[Uuid(bytes(15) + b"\xf1")],
+    )
+    epoch = (await controller.ask(broker_registration.API, 4, request)).broker_epoch
+    beat = broker_heartbeat.BrokerHeartbeatRequest(
+        broker_id=REAL, broker_epoch=epoch, current_metadata_offset=epoch + 100
+    )
+    assert not (await controller.ask(broker_heartbeat.API, 2, beat)).is_fenced
+
+
+async def write(
+    line: Line, version: int = ADDS, *partitions: int, sequence: int = 0, timeout_ms: int = 30_000
+) -> list[int]:
+    """Write a batch of a transaction to each partition; returns the codes."""
+    records = batch(1, attributes=TRANSACTIONAL, producer_id=7, producer_epoch=0, base_sequence=sequence)
+    request = produce.ProduceRequest(
+        transactional_id="id",
+        acks=-1,
+        timeout_ms=timeout_ms,
+        topic_data=[
+            produce.TopicProduceData(
+                name="t",
+                partition_data=[produce.PartitionProduceData(index=at, records=records) for at in partitions or (0,)],
+            )
+        ],
+    )
+    response = await line.ask(produce.API, version, request)
+    return [one.error_code for one in response.responses[0].partition_responses]
+
+
+async def test_a_batch_is_written_when_the_real_coordinator_has_added_its_partition(clock: MockClock) -> None:
+    async with mixed() as (_, line, coordinator, _stderr):
+        assert await write(line, ADDS, 0, 1) == [0, 0]
+        (asked,) = coordinator.asked
+        assert (asked.transactional_id, asked.producer_id, asked.producer_epoch, asked.verify_only) == (
+            "id",
+            7,
+            0,
+            False,
+        )
+        assert [(topic.name, list(topic.partitions)) for topic in asked.topics] == [("t", [0, 1])]
+        assert await write(line, ADDS, sequence=1) == [0]
+        assert len(coordinator.asked) == 1  # the transaction is open in the partition
+        assert coordinator.connections == 1
+
+
+async def test_older_clients_have_added_it_and_it_is_only_verified(clock: MockClock) -> None:
+    async with mixed() as (_, line, coordinator, _stderr):
+        assert await write(line, VERIFIES) == [0]
+        assert [one.verify_only for one in coordinator.asked] == [True]
+
+
+@pytest.mark.parametrize(("code", "version", "expected"), [
+    (ErrorCode.INVALID_TXN_STATE, ADDS, ErrorCode.INVALID_TXN_STATE),
+    (ErrorCode.PRODUCER_FENCED, ADDS, ErrorCode.INVALID_PRODUCER_EPOCH),
+    (ErrorCode.NOT_COORDINATOR, ADDS, ErrorCode.NOT_ENOUGH_REPLICAS),
+    (ErrorCode.CONCURRENT_TRANSACTIONS, VERIFIES, ErrorCode.NOT_ENOUGH_REPLICAS),
+    (ErrorCode.CONCURRENT_TRANSACTIONS, ADDS, ErrorCode.CONCURRENT_TRANSACTIONS),
+])  # fmt: skip
+async def test_an_error_of_the_coordinator_is_that_of_the_batch(
+    clock: MockClock, code: ErrorCode, version: int, expected: ErrorCode
+) -> None:
+    async with mixed() as (_, line, coordinator, _stderr):
+        coordinator.code = code
+        assert await write(line, version) == [expected]
+        coordinator.code = ErrorCode.NONE
+        assert await write(line, version) == [0]  # nothing was written before
+
+
+async def test_an_error_of_the_whole_answer_is_that_of_each_batch(clock: MockClock) -> None:
+    async with mixed() as (_, line, coordinator, _stderr):
+        coordinator.whole = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert await write(line, ADDS, 0, 1) == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 2
+
+
+@pytest.mark.parametrize("damage", [
+    lambda _: None,
+    lambda answer: answer[:4] + b"\0\0\0\x7f" + answer[8:],
+    lambda answer: answer[:3] + b"\5" + answer[4:9],
+    lambda _: b"\x7f\xff\xff\xff",
+])  # fmt: skip
+async def test_a_coordinator_that_answers_badly_is_one_that_is_not_there(
+    clock: MockClock, damage: Callable[[bytes], bytes | None]
+) -> None:
+    async with mixed() as (_, line, coordinator, stderr):
+        coordinator.answers = damage
+        assert await write(line) == [ErrorCode.NOT_ENOUGH_REPLICAS]
+        assert "a real broker gives no answer" in stderr.getvalue()
+        coordinator.answers = lambda answer: answer
+        assert await write(line) == [0]
+        assert coordinator.connections == 2  # another connection
+
+
+async def test_a_coordinator_that_never_answers_delays_its_request_alone(clock: MockClock) -> None:
+    async with mixed() as (server, line, coordinator, _stderr):
+        coordinator.answers = lambda _: b""
+        started = trio.current_time()
+        assert await write(line, timeout_ms=1_000) == [ErrorCode.REQUEST_TIMED_OUT]
+        assert trio.current_time() - started == pytest.approx(1, abs=0.2)
+        other = await Line.open(server.bootstrap_servers)
+        started = trio.current_time()
+        assert (await other.ask(metadata.API, 12, metadata.MetadataRequest(topics=()))).error_code == 0
+        assert trio.current_time() - started < 0.1
+        await other.close()
+        await trio.sleep(6)  # that request is given up, and the next one is answered
+        coordinator.answers = lambda answer: answer
+        assert await write(line) == [0]
+
+
+async def test_the_markers_of_the_real_coordinator_end_the_transaction(clock: MockClock) -> None:
+    async with mixed() as (server, line, _coordinator, _stderr):
+        assert await write(line) == [0]
+        topic_id = server.brokers.controller.image.topics_by_name["t"].topic_id
+
+        async def stable() -> int:
+            partition = fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+            topic = fetch.FetchTopic(topic_id=topic_id, partitions=[partition])
+            request = fetch.FetchRequest(isolation_level=1, max_bytes=1 << 20, topics=[topic])
+            found = await line.ask(fetch.API, 17, request)
+            offset: int = found.responses[0].partitions[0].last_stable_offset
+            return offset
+
+        assert await stable() == 0
+        marker = write_txn_markers.WritableTxnMarker(
+            producer_id=7,
+            producer_epoch=0,
+            transaction_result=True,
+            topics=[write_txn_markers.WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+        )
+        request = write_txn_markers.WriteTxnMarkersRequest(markers=[marker])
+        answer = await line.ask(write_txn_markers.API, 1, request)
+        assert answer.markers[0].topics[0].partitions[0].error_code == 0
+        assert await stable() == 2
