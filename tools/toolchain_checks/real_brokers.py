@@ -55,6 +55,7 @@ def check_real_brokers(report: Report, java: Java, folder: Path) -> None:
             administration.add_partitions()
         with report.check("klamm reassign-partitions moves a partition with its records, and watches it"):
             administration.reassign()
+            administration.delete_topics()
         with report.check("a broker is killed, and a topic is made with a placeholder for it, which takes records"):
             story.make_placeholder()
         with report.check("the broker returns, and the placeholder becomes a replica with all records"):
@@ -107,9 +108,12 @@ class _Story:
     def fill_placeholder(self) -> None:
         self._cluster.start_broker(FENCED)
         self._await("replicas in sync", lambda: self._all_in_sync("placed") and self._all_in_sync("first"))
+        found = 0
         for partition in range(PARTITIONS):
             logs = [self._cluster.log_of(broker_id, "placed", partition) for broker_id in BROKERS]
-            expect(logs[0] == logs[1] == logs[2] != b"", f"the logs have {[len(log) for log in logs]} bytes")
+            expect(logs[0] == logs[1] == logs[2], f"the logs have {[len(log) for log in logs]} bytes")
+            found += len(logs[0])
+        expect(found > 0, "no log has a record")  # a producer may use one partition alone
         self._expect_consumed("placed", [f"placed-{index}" for index in range(RECORDS)])
 
     def elect_preferred(self) -> None:

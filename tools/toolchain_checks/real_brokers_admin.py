@@ -100,6 +100,13 @@ class Administration:
         after = self._cluster.log_of(2, "moved", 0)
         expect(before == after != b"", f"the logs have {len(before)} and {len(after)} bytes")
 
+    def delete_topics(self) -> None:
+        """Delete what the changes were made on: some topics have one replica, which a later check stops."""
+        names = ["small", "wide", "moved"]
+        for deleted in self._admin.delete_topics(names).values():
+            deleted.result(SECONDS)
+        self._await("deleted topics", lambda: not set(names) & set(self._admin.list_topics().topics) or None)
+
     def _create(self, topic: str, assignment: list[list[int]]) -> None:
         made = NewTopic(topic, len(assignment), replica_assignment=assignment)
         self._admin.create_topics([made])[topic].result(SECONDS)
