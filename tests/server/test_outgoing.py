@@ -1,5 +1,5 @@
 """Simulated brokers ask the coordinator on a real broker before they write for a transaction (KIP-890). The real broker
-is a script behind a socket; Apache Kafka's own was tried by hand."""
+is a script behind a socket."""
 
 import io
 from collections.abc import AsyncIterator, Callable
