@@ -55,7 +55,6 @@ def check_real_brokers(report: Report, java: Java, folder: Path) -> None:
             administration.add_partitions()
         with report.check("klamm reassign-partitions moves a partition with its records, and watches it"):
             administration.reassign()
-            administration.delete_topics()
         with report.check("a broker is killed, and a topic is made with a placeholder for it, which takes records"):
             story.make_placeholder()
         with report.check("the broker returns, and the placeholder becomes a replica with all records"):

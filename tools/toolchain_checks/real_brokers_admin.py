@@ -38,7 +38,8 @@ T = TypeVar("T")
 
 
 class Administration:
-    """Changes on topics of its own, in any order."""
+    """Changes on topics of its own, in any order. Each partition has several replicas, so that a later check may stop any
+    broker."""
 
     def __init__(self, cluster: JoinedBrokers, java: Java) -> None:
         self._cluster = cluster
@@ -58,7 +59,7 @@ class Administration:
 
     def change_config(self) -> None:
         """A record that is too large for the topic is refused by its leader."""
-        self._create("small", [[1, 2]])
+        self._create("small", [[1, 2, 3]])
         expect(self._send("small", LARGER) is None, "a record is refused without the config")
         entry = ConfigEntry("max.message.bytes", str(LARGEST), incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, "small", incremental_configs=[entry])
@@ -70,7 +71,7 @@ class Administration:
 
     def add_partitions(self) -> None:
         """New partitions take records."""
-        self._create("wide", [[1]])
+        self._create("wide", [[1, 2, 3]])
         self._admin.create_partitions([NewPartitions("wide", 3)])["wide"].result(SECONDS)
         self._await("leaders of three partitions", lambda: len(self._leaders("wide")) == 3 or None)
         for partition in range(3):
@@ -78,11 +79,11 @@ class Administration:
 
     def reassign(self) -> None:
         """`klamm reassign-partitions` moves a partition from one broker to another, with its records."""
-        self._create("moved", [[1]])
+        self._create("moved", [[1, 3]])
         for _ in range(RECORDS):
             expect(self._send("moved", 100) is None, "a record is refused")
         before = self._cluster.log_of(1, "moved", 0)
-        wanted = {"version": 1, "partitions": [{"topic": "moved", "partition": 0, "replicas": [2]}]}
+        wanted = {"version": 1, "partitions": [{"topic": "moved", "partition": 0, "replicas": [2, 3]}]}
         path = self._java.folder / "reassignment.json"
         path.write_text(json.dumps(wanted), encoding="utf-8")
         for action in ("--execute", "--watch", "--verify"):
@@ -99,13 +100,6 @@ class Administration:
         expect(self._leaders("moved") == {0: 2}, f"the leader is {self._leaders('moved')}")
         after = self._cluster.log_of(2, "moved", 0)
         expect(before == after != b"", f"the logs have {len(before)} and {len(after)} bytes")
-
-    def delete_topics(self) -> None:
-        """Delete what the changes were made on: some topics have one replica, which a later check stops."""
-        names = ["small", "wide", "moved"]
-        for deleted in self._admin.delete_topics(names).values():
-            deleted.result(SECONDS)
-        self._await("deleted topics", lambda: not set(names) & set(self._admin.list_topics().topics) or None)
 
     def _create(self, topic: str, assignment: list[list[int]]) -> None:
         made = NewTopic(topic, len(assignment), replica_assignment=assignment)
