@@ -38,8 +38,8 @@ T = TypeVar("T")
 
 
 class Administration:
-    """Changes on topics of its own, in any order. Each partition has several replicas, so that a later check may stop any
-    broker."""
+    """Changes on topics of its own, in any order. Each partition has several replicas, so that a later check may stop
+    any broker."""
 
     def __init__(self, cluster: JoinedBrokers, java: Java) -> None:
         self._cluster = cluster
