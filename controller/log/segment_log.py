@@ -320,12 +320,24 @@ class SegmentLog:
             for segment in synced:
                 os.close(segment.fd)
 
+    def _let_go_of_durable_segments(self) -> tuple[OpenSegment, ...]:
+        """Close the segments before the last one that have become durable. Returns those that stay open."""
+        tail = self._tail
+        if len(tail.segments) == 1:
+            return tail.segments
+        kept = tuple(one for one in tail.segments[:-1] if one in tail.not_durable(self.durable_offset))
+        self._tail = Tail(tail.end_offset, (*kept, tail.segments[-1]))
+        for segment in tail.segments[:-1]:
+            if segment not in kept:
+                os.close(segment.fd)  # a sync that runs now ignores segments that were durable when it began
+        return self._tail.segments
+
     def _write(self, batch: bytes) -> tuple[int, int]:
         header = decode_batch_header(batch, 0)
         if self._active_bytes and (self._roll or self._active_bytes + len(batch) > self._segment_bytes):
             self._open_segment(header.base_offset)
         self._roll = False
-        segments = self._tail.segments
+        segments = self._let_go_of_durable_segments()
         with self._broken_by_failure("write", segments[-1].path):
             rest = memoryview(batch)
             while rest:

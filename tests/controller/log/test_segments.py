@@ -178,6 +178,20 @@ def test_files_of_full_segments_are_let_go(tmp_path: Path) -> None:
     assert open_file_count() < min(open_files)
 
 
+def test_the_file_before_a_new_segment_is_let_go_when_it_is_durable(tmp_path: Path) -> None:
+    """A snapshot rolls the log. The segment before it is not durable then, and no other segment follows soon."""
+    log = open_log(tmp_path)
+    before = open_file_count()
+    append_records(log, topic(1), TIMESTAMP_MS)
+    log.begin_snapshot(roll=True)
+    append_records(log, topic(2), TIMESTAMP_MS)
+    assert open_file_count() == before + 1
+    log.sync()
+    append_records(log, topic(3), TIMESTAMP_MS)
+    assert open_file_count() == before
+    log.close()
+
+
 def test_appends_go_on_while_a_thread_syncs_and_segments_roll(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=500)
     promised: list[tuple[int, int]] = []
