@@ -37,6 +37,7 @@ from bench.measure_placement import WrongPlacement, measure_placement
 from bench.measure_reassign import measure_reassign
 from bench.measure_records import measure_records
 from bench.measure_scale import measure_scale
+from bench.measure_security import measure_security
 from bench.measure_shares import measure_shares
 from bench.measure_start import measure_start
 from bench.measure_streams import measure_streams
@@ -75,6 +76,7 @@ MEASUREMENTS: dict[str, Callable[[Workbench], list[Row]]] = {
     "shares": measure_shares,
     "connections": measure_connections,
     "hostile": measure_hostile,
+    "security": measure_security,
     "pipeline": measure_pipeline,
     "codec": measure_codec,
 }

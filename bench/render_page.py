@@ -26,6 +26,7 @@ PLACES = {
     "groups": "groups",
     "connections": "clients",
     "hostile clients": "clients",
+    "security": "security",
     "pipeline": "pipeline",
     "codec": "codec",
 }

@@ -48,6 +48,7 @@ from klamm.controller.transitions.features import (
     new_metadata_version,
     refuse_other_metadata_version,
 )
+from klamm.controller.transitions.first_credentials import first_credentials
 from klamm.protocol.fields import Message
 from klamm.protocol.record_batch import BatchBuilder
 from klamm.protocol.records.transactions import AbortTransactionRecord
@@ -104,7 +105,7 @@ class Controller:
         self._rng_of_fetch_sessions = new_generator(settings.seed, log.end_offset, 2)
         self._commit([AbortTransactionRecord(reason="controller failover")] if is_in_transaction else [])
         if not self.image.features:
-            self._commit(bootstrap_records(settings))
+            self._commit([*bootstrap_records(settings), *first_credentials(settings.add_scram, self.rng.bytes)])
         refuse_other_metadata_version(self.image, settings)
         self._sessions.grant(self.image, clock_ms())
         brokers.begin(self.image, clock_ms())

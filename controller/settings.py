@@ -88,6 +88,8 @@ class Settings:
     release."""
     emulation: Emulation = NO_EMULATION
     """As which releases of Apache Kafka the brokers act."""
+    add_scram: tuple[str, ...] = field(default=(), repr=False)
+    """The SCRAM credentials that a new log begins with (`klamm.controller.transitions.first_credentials`)."""
     kip_578_versions: bool = False
     """Whether the versions that KIP-578 adds are served (`klamm.controller.served_apis`)."""
     data_limits: DataLimits = field(default_factory=DataLimits)

@@ -93,6 +93,12 @@ class ListenerPlan:
         lists = [self.brokers, *(listeners for _, listeners in sorted(self.of_single.items()))]
         return tuple(dict.fromkeys(one.name for some in lists for one in some if one.name != self.main))
 
+    @property
+    def every(self) -> tuple[Listener, ...]:
+        """All listeners: the first broker's, those from `of_single`, and the controller's."""
+        single = [one for some in self.of_single.values() for one in some]
+        return (*self.brokers, *single, *([] if self.controller is None else [self.controller]))
+
     def of_broker(self, broker_id: int, started: Sequence[int]) -> Sequence[Listener]:
         """The listeners of one broker; `started` are the brokers at the start. Raises PortTaken if one needs a port
         above 65535."""

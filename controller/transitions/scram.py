@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from klamm.controller.metadata.scram_credentials import SCRAM_SHA_256, SCRAM_SHA_512, ScramCredential
+from klamm.protocol.records.security import UserScramCredentialRecord
 
 DIGESTS: Final[Mapping[int, str]] = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
 """The digest of each mechanism, by its number in Kafka."""
@@ -24,6 +25,18 @@ def credential_of(mechanism: int, salted_password: bytes, salt: bytes, iteration
         iterations=iterations,
         stored_key=hashlib.new(digest, client_key).digest(),
         server_key=hmac.digest(salted_password, b"Server Key", digest),
+    )
+
+
+def credential_record(user: str, mechanism: int, credential: ScramCredential) -> UserScramCredentialRecord:
+    """The record of a user's credential."""
+    return UserScramCredentialRecord(
+        name=user,
+        mechanism=mechanism,
+        salt=credential.salt,
+        stored_key=credential.stored_key,
+        server_key=credential.server_key,
+        iterations=credential.iterations,
     )
 
 

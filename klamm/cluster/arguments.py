@@ -43,3 +43,4 @@ class ClusterArguments(TypedDict, total=False):
     clock: Literal["real", "manual"]
     security: Literal["ssl", "sasl_plaintext", "sasl_ssl"] | None
     users: Mapping[str, str]
+    add_scram: Sequence[str]

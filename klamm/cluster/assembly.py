@@ -5,10 +5,13 @@ The one place that knows all the parts; `klamm serve` and `klamm.Cluster` both s
 
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
+
+import trio
 
 from klamm.assignment.wording import counted
 from klamm.broker.assembly import assemble
@@ -38,9 +41,13 @@ from klamm.server.parts import ServerParts
 from klamm.server.recent_requests import RecentRequests
 from klamm.server.request_counts import RequestCounts
 from klamm.server.request_log import RequestLine, RequestLog, RequestLogError
+from klamm.server.sasl.signed_tokens import KeysUnavailable, SignedTokens
 from klamm.server.server import Server, open_server
 
-START_ERRORS = (PortTaken, LogError, ReplayError, RequestLogError, BrokerError)
+if TYPE_CHECKING:
+    from klamm.server.jwks import AddressKeys
+
+START_ERRORS = (PortTaken, KeysUnavailable, LogError, ReplayError, RequestLogError, BrokerError)
 """The errors that prevent the start of a cluster; each has a text of one line."""
 FATAL_ERRORS = (LogError, ReplayError)
 """The errors that end a running cluster, because its log or its image is not reliable any more."""
@@ -57,6 +64,7 @@ async def open_cluster(
     for warning in plan.warnings:
         events.warning(warning)
     clock_ms = _clock(plan)
+    keys = await _fetched_keys(plan)
     with ExitStack() as undo:
         # Ports come first: they are the most frequent error, and nothing has to be undone then. The brokers of a twin
         # are known when its metadata has been read.
@@ -103,7 +111,7 @@ async def open_cluster(
             client_files=_add_security(plan, controller, undo),
             fatal_errors=FATAL_ERRORS,
         )
-        async with open_server(parts) as server:
+        async with open_server(parts) as server, _kept_fresh(keys, parts.events):
             yield server
 
 
@@ -116,6 +124,40 @@ def _open_broker_ports(plan: ClusterPlan, undo: ExitStack) -> dict[int, NodeList
         broker_listeners[broker_id] = open_node(plan.listeners.of_broker(broker_id, plan.broker_ids))
         undo.callback(broker_listeners[broker_id].close)
     return broker_listeners
+
+
+async def _fetched_keys(plan: ClusterPlan) -> "Sequence[AddressKeys]":
+    """The public keys of tokens that the listeners get from addresses, each once. Raises KeysUnavailable."""
+    securities = [one.security for one in plan.listeners.every if one.security is not None]
+    validators = [security.sasl.validate_token for security in securities if security.sasl is not None]
+    sources = [validator.keys for validator in validators if isinstance(validator, SignedTokens)]
+    if not sources:
+        return ()
+    from klamm.server.jwks import AddressKeys
+
+    found = list({id(source): source for source in sources if isinstance(source, AddressKeys)}.values())
+    for source in found:
+        await source.fetch_first()
+    return found
+
+
+@asynccontextmanager
+async def _kept_fresh(keys: "Sequence[AddressKeys]", events: EventLog) -> AsyncIterator[None]:
+    """The keys are fetched again in the block. Exceptions leave it as they are, without a group."""
+    if not keys:
+        yield
+        return
+    failure: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        for source in keys:
+            nursery.start_soon(source.keep_fresh, events)
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - raised again outside, where the nursery does not wrap it
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 def _add_security(plan: ClusterPlan, controller: Controller, undo: ExitStack) -> Path | None:

@@ -104,6 +104,8 @@ class Cluster(FaultMethods, RequestMethods, SteeringMethods, ScenarioMethods, Cl
         security: the protocol of the brokers' listener, "ssl", "sasl_plaintext" or "sasl_ssl", with certificates that
             Klamm makes (docs/security.md); None: PLAINTEXT, or SASL_PLAINTEXT if there are users.
         users: users and their passwords, such as `{"alice": "secret"}`; `client_config` has the settings of clients.
+        add_scram: SCRAM credentials of a new cluster, such as `["SCRAM-SHA-256=[name=alice,password=secret]"]`, in the
+            form of `kafka-storage format --add-scram`.
         topic_policy: a function that is called for each topic before it is created, and refuses it by raising
             `klamm.PolicyViolation`; called in a thread (docs/topic-policy.md). It replaces the config
             `create.topic.policy.class.name`.

@@ -83,13 +83,10 @@ def plan_listeners(
 def warn_of_security(settings: Settings, plan: ListenerPlan) -> list[str]:
     """One warning with the names of TLS and SASL configs that have no effect; all of them, if no listener has TLS or
     SASL."""
-    listeners = [*plan.brokers, *(one for some in plan.of_single.values() for one in some)]
-    if plan.controller is not None:
-        listeners.append(plan.controller)
     every = [settings.static_configs, *settings.broker_static_configs.values()]
     names = sorted({name for configs in every for name in configs if is_of_security(name)})
     reason = "no listener uses TLS or SASL"
-    if names and any(one.security is not None for one in listeners):
+    if names and any(one.security is not None for one in plan.every):
         from klamm.controller.config_definitions.effects import effect_of
 
         reason = "TLS and SASL here do not use them"

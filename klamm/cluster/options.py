@@ -6,13 +6,13 @@ text is one clause for people.
 """
 
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from klamm.cluster.security_options import checked_add_scram, checked_security, checked_users
 from klamm.cluster.version_options import checked_kafka_version, checked_max_version, checked_metadata_version
 from klamm.console.shown import shown
 from klamm.controller.data_limits import (
@@ -38,8 +38,6 @@ MAX_START_MS = 2**53
 PROFILES = ("kip", "kafka")
 CLOCKS = ("real", "manual")
 LISTEN_TWICE = "listen is the short form of one of the listeners: give listen or listeners, not both"
-SECURITY_PROTOCOLS = ("ssl", "sasl_plaintext", "sasl_ssl")
-_USER = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _OF_IDS = dict.fromkeys(map(ord, "-_+/=."))
 
 
@@ -110,6 +108,8 @@ class ClusterOptions:
     there are users."""
     users: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Users and their passwords."""
+    add_scram: tuple[str, ...] = field(default=(), repr=False)
+    """SCRAM credentials of a new cluster, in the form of `kafka-storage format --add-scram`."""
 
 
 def checked_options(given: Mapping[str, Any]) -> ClusterOptions:
@@ -278,32 +278,6 @@ def _checked_clock(clock: object) -> str:
     return str(clock)
 
 
-def _checked_security(protocol: object) -> str:
-    if protocol not in SECURITY_PROTOCOLS:
-        raise ValueError(f"security {shown(protocol)}: one of {', '.join(SECURITY_PROTOCOLS)} is expected")
-    return str(protocol)
-
-
-def checked_users(users: object) -> tuple[tuple[str, str], ...]:
-    """Users with their passwords, if each name can be that of a file and of a certificate. No error has a password."""
-    if not isinstance(users, Mapping):
-        raise ValueError('users: a mapping of names to passwords is expected, such as {"alice": "secret"}')
-    for name, password in users.items():
-        if not isinstance(name, str) or not _USER.fullmatch(name):
-            raise ValueError(f"user {shown(name)}: up to 64 letters, digits and _.- are expected, a letter first")
-        if not isinstance(password, str) or not password or not password.isprintable():
-            raise ValueError(f"user {name}: a password of printable characters is expected")
-    return tuple(users.items())
-
-
-def decode_user(text: str) -> tuple[str, str]:
-    """The user and the password in NAME:PASSWORD."""
-    name, colon, password = text.partition(":")
-    if not colon:
-        raise ValueError("NAME:PASSWORD is expected")
-    return checked_users({name: password})[0]
-
-
 def _checked_flag(what: str, flag: object) -> bool:
     if not isinstance(flag, bool):
         raise ValueError(f"{what} {shown(flag)}: True or False is expected")
@@ -354,8 +328,9 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "faults": lambda path: _checked_path("faults", path),
     "clock": _checked_clock,
     "journal_bodies": lambda flag: _checked_flag("journal_bodies", flag),
-    "security": _checked_security,
+    "security": checked_security,
     "users": checked_users,
+    "add_scram": checked_add_scram,
 }
 _MAY_BE_NONE = frozenset(
     {

@@ -78,7 +78,7 @@ class ClusterPlan:
 
 
 _SETTINGS: Final = (
-    "kip_578_versions", "client_telemetry", "dynamic_quorum", "real_topics", "snapshot_records"
+    "kip_578_versions", "client_telemetry", "dynamic_quorum", "real_topics", "snapshot_records", "add_scram"
 )  # fmt: skip
 """The options that are settings under the same name."""
 
@@ -120,8 +120,7 @@ def plan_cluster(
         **{name: getattr(options, name) for name in _SETTINGS},
         static_configs={**_for_few_brokers(0 if options.twin else len(broker_ids)), **settings.static_configs},
     )
-    easy = _easy_security(options)
-    listeners = plan_listeners(options, settings, default_listen, broker_ids, easy)
+    listeners = plan_listeners(options, settings, default_listen, broker_ids, easy := _easy_security(options))
     refuse_without_listener(settings.emulation, listeners)
     return ClusterPlan(
         settings=settings,

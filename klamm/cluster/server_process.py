@@ -22,7 +22,7 @@ from klamm.cluster.arguments import ClusterArguments
 from klamm.cluster.client_config_methods import ClientConfigVerbs
 from klamm.cluster.client_configs import Access, access_of
 from klamm.cluster.given_arguments import gives, has_throw_away_tls, listener_names, listens, values_of
-from klamm.cluster.options import decode_user
+from klamm.cluster.security_options import decode_user
 from klamm.cluster.warm_process import NoWarmProcess, WarmFork, shared_warm_process
 from klamm.cluster.words import words_of
 from klamm.control.clock_verbs import ClockVerbs
@@ -45,13 +45,14 @@ POLL_SECONDS = 0.01
 SHOWN_BYTES = 4000
 """The bytes at the end of stderr that are part of an error message."""
 MAX_STDERR_BYTES = 1 << 20
-SERVERS = "bootstrap.servers="
+SERVERS = "bootstrap.servers"
 LISTENER = "listener."
 """The start of the ready line of each further broker listener, `listener.NAME=HOST:PORT,…`."""
-CONTROLLERS = "controller.quorum.bootstrap.servers="
-TLS_FILES = "tls.files="
+CONTROLLERS = "controller.quorum.bootstrap.servers"
+TLS_FILES = "tls.files"
 """The start of the ready line with the directory of the throw-away certificates."""
-CONTROL = "control="
+CONTROL = "control"
+CONTROL_CA = "control.ca"
 
 __tracebackhide__ = True
 """pytest shows the line of the test that called, not the frames of this module."""
@@ -119,6 +120,7 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         path = os.pathsep.join(filter(None, (checkout, os.environ.get("PYTHONPATH"))))
         self._environment = {**os.environ, "PYTHONPATH": path, **(environment or {})}
         lines = sum(gives(given, option) for option in ("--controller-listener", "--control"))
+        lines += "auto" in values_of(given, "--control-tls")
         self._expected_lines = len(listener_names(given)) + lines + has_throw_away_tls(given)
         self._tls_files: Path | None = None
         self._stop_seconds = stop_seconds
@@ -126,9 +128,9 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         self._stderr: IO[bytes] | None = None
         self._last_stderr = b""
         self._bootstrap_servers = ""
-        self.listeners: Mapping[str, str] = {}
+        self.listeners: dict[str, str] = {}
         self.controller_bootstrap_servers = ""
-        self.control_url = ""
+        self.control_url = self._control_ca = ""
 
     def __repr__(self) -> str:
         if not self._is_up:
@@ -205,7 +207,8 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
             missing = "needs control=True" if self._is_up else "is available only inside the with block"
             raise ControlUnreachable(f"the control interface of klamm serve {missing}")
         files = [value for value in values_of(self._given, "--control-token") if value and not value.startswith("-")]
-        return ControlClient(self.control_url, read_token(Path(files[-1])) if files else None)
+        token = read_token(Path(files[-1])) if files else None
+        return ControlClient(self.control_url, token, ca_file=self._control_ca or None)
 
     def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
         """The JSON of the answer to a request of the control interface, such as `ask("GET", "/brokers")`."""
@@ -312,21 +315,26 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
             if not chunk:
                 raise self._failure(f"ended with exit code {self._process.wait()} before it was ready")
             written += chunk
-        self.listeners = listeners = {}
+        self.listeners = {}
         for line in written.decode().splitlines():
-            if line.startswith(SERVERS):
-                self._bootstrap_servers = line.removeprefix(SERVERS)
-            elif line.startswith(LISTENER) and "=" in line:
-                name, _, servers = line.removeprefix(LISTENER).partition("=")
-                listeners[name] = servers
-            elif line.startswith(CONTROLLERS):
-                self.controller_bootstrap_servers = line.removeprefix(CONTROLLERS)
-            elif line.startswith(TLS_FILES):
-                self._tls_files = Path(line.removeprefix(TLS_FILES))
-            elif line.startswith(CONTROL):
-                self.control_url = line.removeprefix(CONTROL)
-            else:
-                raise self._failure(f"wrote to stdout: {line!r}")
+            self._take_ready_line(line)
+
+    def _take_ready_line(self, line: str) -> None:
+        name, _, value = line.partition("=")
+        if name == SERVERS:
+            self._bootstrap_servers = value
+        elif name.startswith(LISTENER):
+            self.listeners[name.removeprefix(LISTENER)] = value
+        elif name == CONTROLLERS:
+            self.controller_bootstrap_servers = value
+        elif name == TLS_FILES:
+            self._tls_files = Path(value)
+        elif name == CONTROL_CA:
+            self._control_ca = value
+        elif name == CONTROL:
+            self.control_url = value
+        else:
+            raise self._failure(f"wrote to stdout: {line!r}")
 
     def _group_lives(self) -> bool:
         try:

@@ -48,13 +48,17 @@ def option_of(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
+_REPEATED = {"listeners": "--listener", "add_scram": "--add-scram"}
+"""Options that are given once for each of their values."""
+
+
 def _words(name: str, value: Any) -> tuple[str, ...]:
     if value is None or value is False or value == ():
         return ()
     if value is True:
         return (option_of(name),)
-    if name == "listeners":
-        return tuple(word for one in value for word in ("--listener", str(one)))
+    if name in _REPEATED:
+        return tuple(word for one in value for word in (_REPEATED[name], str(one)))
     if name == "users":
         return tuple(word for user, password in value for word in ("--user", f"{user}:{password}"))
     if name == "broker_ids":

@@ -165,7 +165,8 @@ class Doorkeeper:
             raise Refused(503, STOPPING)
         headers = Headers(scope=scope)
         may_be_own = self._on_loopback or self._token is not None
-        _refuse_web_pages(headers, self._listen, on_loopback=self._on_loopback, may_be_own=may_be_own)
+        own = f"{scope.get('scheme', 'http')}://{headers.get('Host', '')}" if may_be_own else None
+        _refuse_web_pages(headers, self._listen, own, on_loopback=self._on_loopback)
         is_file = scope["method"] in ("GET", "HEAD") and scope["path"] in page_files()
         if self._token is not None and not is_file:
             self._check_token(self._token, headers)
@@ -178,10 +179,10 @@ class Doorkeeper:
             raise Refused(UNAUTHORIZED, NO_TOKEN)
 
 
-def _refuse_web_pages(headers: Headers, listen: Address, *, on_loopback: bool, may_be_own: bool) -> None:
-    """Refuse requests of foreign pages. A page of this interface itself has the `Host` as its `Origin`."""
+def _refuse_web_pages(headers: Headers, listen: Address, own: str | None, *, on_loopback: bool) -> None:
+    """Refuse requests of foreign pages. A page of this interface itself has its address, `own`, as its `Origin`."""
     host = headers.get("Host", "")
-    if "Origin" in headers and not (may_be_own and host and headers["Origin"] == f"http://{host}"):
+    if "Origin" in headers and not (host and headers["Origin"] == own):
         raise Refused(403, "requests of web pages are not taken")
     if on_loopback and not _names_this_machine(host, listen.host):
         raise Refused(403, f"the Host header {shown(host)} is none of this machine: use the address that was printed")

@@ -6,6 +6,7 @@ A call returns when the server answered, which for changes is when the metadata 
 import http.client
 import json
 import os
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
@@ -17,7 +18,7 @@ from klamm.control.recorded import MAX_RECORD_BYTES, IsolationLevel, Record
 from klamm.control.request_verbs import RequestVerbs
 from klamm.control.scenario_verbs import ScenarioVerbs
 from klamm.control.steering_verbs import SteeringVerbs
-from klamm.control.tokens import TOKEN_VARIABLE, checked_token
+from klamm.control.tokens import CA_VARIABLE, TOKEN_VARIABLE, checked_token
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 330.0
@@ -81,12 +82,14 @@ class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
     """Controls a cluster from outside: `klamm.ControlClient("http://127.0.0.1:9090").stop_broker(2)`.
 
     `token`: the control token, which an interface that is not on a loopback address needs; None: what the variable
-    KLAMM_CONTROL_TOKEN has. Raises ValueError for what is no such URL or token; all methods raise `ControlRefused` and
-    `ControlUnreachable`.
+    KLAMM_CONTROL_TOKEN has. `ca_file`: the certificates, as PEM, that are trusted at an address with https; None: those
+    in the file that the variable KLAMM_CONTROL_CA names, or else those of the operating system. Raises ValueError for
+    what is no such URL, token or file; all methods raise `ControlRefused` and `ControlUnreachable`.
     """
 
-    def __init__(self, url: str, token: str | None = None) -> None:
-        self._host, self._port = _host_and_port(url)
+    def __init__(self, url: str, token: str | None = None, *, ca_file: str | os.PathLike[str] | None = None) -> None:
+        has_tls, self._host, self._port = _host_and_port(url)
+        self._tls = _trusting(ca_file or os.environ.get(CA_VARIABLE)) if has_tls else None
         token = token or os.environ.get(TOKEN_VARIABLE)
         self._headers = {} if not token else {"Authorization": f"Bearer {checked_token(token, 'control token')}"}
         self.url = url
@@ -176,8 +179,13 @@ class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
             raise ControlUnreachable(f"what answers at {self.url} is no control interface (status {status})") from None
         raise ControlRefused(status, reason)
 
+    def _new_connection(self) -> http.client.HTTPConnection:
+        if self._tls is None:
+            return http.client.HTTPConnection(self._host, self._port, timeout=CONNECT_SECONDS)
+        return http.client.HTTPSConnection(self._host, self._port, timeout=CONNECT_SECONDS, context=self._tls)
+
     def _exchange(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=CONNECT_SECONDS)
+        connection = self._new_connection()
         try:
             connection.connect()
             connection.sock.settimeout(ANSWER_SECONDS)
@@ -189,12 +197,25 @@ class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
             raise ControlUnreachable(f"{self.url} does not answer") from None
         except http.client.HTTPException as error:
             raise ControlUnreachable(f"{self.url} ended the connection without an answer") from error
+        except ssl.SSLError as error:
+            reason = getattr(error, "verify_message", None) or (error.reason or "malformed").lower().replace("_", " ")
+            raise ControlUnreachable(f"TLS with {self.url} failed: {reason}") from error
         except (OSError, UnicodeError) as error:
             raise ControlUnreachable(
                 f"{self.url} cannot be reached: {getattr(error, 'strerror', None) or error}"
             ) from error
         finally:
             connection.close()
+
+
+def _trusting(ca_file: str | os.PathLike[str] | None) -> "ssl.SSLContext":
+    """A context that trusts these certificates. Raises ValueError."""
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except ssl.SSLError:
+        raise ValueError(f"certificates {ca_file}: there is none in PEM") from None
+    except OSError as error:
+        raise ValueError(f"certificates {ca_file}: {error.strerror or error}") from None
 
 
 def records_path(topic: str) -> str:
@@ -209,14 +230,15 @@ def _checked(broker_id: object) -> int:
     return broker_id
 
 
-def _host_and_port(url: str) -> tuple[str, int]:
-    expected = f"{url[:80]!r} is no URL of a control interface: http://HOST:PORT is expected"
+def _host_and_port(url: str) -> tuple[bool, str, int]:
+    """Whether the URL has https, its host and its port. Raises ValueError."""
+    expected = f"{url[:80]!r} is no URL of a control interface: http://HOST:PORT or https://HOST:PORT is expected"
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:
         raise ValueError(expected) from None
     extra = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
-    if parts.scheme != "http" or not host or not port or extra or not url.isprintable() or " " in url:
+    if parts.scheme not in ("http", "https") or not host or not port or extra or not url.isprintable() or " " in url:
         raise ValueError(expected)
-    return host, port
+    return parts.scheme == "https", host, port

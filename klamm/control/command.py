@@ -20,7 +20,7 @@ from klamm.control.fault_commands import add_fault_commands
 from klamm.control.recorded import ISOLATION_LEVELS
 from klamm.control.steering_commands import add_steering_commands
 from klamm.control.tables import as_text
-from klamm.control.tokens import TOKEN_VARIABLE, read_token
+from klamm.control.tokens import CA_VARIABLE, TOKEN_VARIABLE, read_token
 from klamm.protocol.printable import printable
 
 EXIT_DONE, EXIT_REFUSED, EXIT_UNREACHABLE = 0, 1, 2
@@ -49,7 +49,7 @@ def decode_control_options(arguments: Sequence[str], environment: Mapping[str, s
     try:
         file = getattr(given, "token_file", None)
         token = read_token(file) if file is not None else environment.get(TOKEN_VARIABLE)
-        client = ControlClient(url, token)
+        client = ControlClient(url, token, ca_file=getattr(given, "ca_file", None) or environment.get(CA_VARIABLE))
     except ValueError as error:
         raise UsageError(str(error)) from None
     method, path, body = given.request(given)
@@ -116,6 +116,8 @@ def control_parser() -> CommandParser:
     everywhere.add_argument("--control", metavar="URL", dest="url", help=argparse.SUPPRESS)
     everywhere.add_argument("--token-file", metavar="FILE", type=file_path, help="a file with the control token, which "
         f"is needed if the interface is not on a loopback address (default: ${TOKEN_VARIABLE})")  # fmt: skip
+    everywhere.add_argument("--ca-file", metavar="FILE", type=file_path, help="the certificates to trust at an address "
+        f"with https, which klamm serve prints as control.ca=FILE (default: ${CA_VARIABLE})")  # fmt: skip
     everywhere.add_argument("--json", dest="as_json", action="store_true", help="print the server's JSON, on one line")
     parser = CommandParser(
         prog="klamm control",

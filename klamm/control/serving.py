@@ -6,6 +6,7 @@ hypercorn does not catch, it ends alone. Changes do not hang on connections (`kl
 """
 
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
@@ -42,10 +43,10 @@ class ControlPort(PortListener):
         super().__init__(listen)
         self.open()
 
-    def url(self, advertised_host: str | None) -> str:
+    def url(self, advertised_host: str | None, *, has_tls: bool = False) -> str:
         """Where it is reached; the advertised host counts where it listens on every interface."""
         host = advertised_host if advertised_host and self.address.is_wildcard else self.address.reachable_host
-        return f"http://{Address(host, self.address.port)}"
+        return f"{'https' if has_tls else 'http'}://{Address(host, self.address.port)}"
 
 
 def kept_files() -> int:
@@ -55,13 +56,18 @@ def kept_files() -> int:
 
 @asynccontextmanager
 async def open_control(
-    port: ControlPort, server: Server, events: EventLog, token: str | None = None
+    port: ControlPort,
+    server: Server,
+    events: EventLog,
+    token: str | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[None]:
-    """The interface of `server`, ready to answer. One of `FATAL_ERRORS` ends the block, in an exception group."""
+    """The interface of `server`, ready to answer, with `tls` by HTTPS. One of `FATAL_ERRORS` ends the block, in an
+    exception group."""
     async with trio.open_nursery() as nursery:
         changes = Changes(nursery, events, FATAL_ERRORS)
         app = make_app(server, changes, events, port.address, token)
-        serving = _Serving(port, app, events)
+        serving = _Serving(port, app, events, tls)
         nursery.start_soon(serving.serve)
         try:
             yield
@@ -75,8 +81,9 @@ async def open_control(
 class _Serving:
     """The connections, at most `connections_at_most` at a time; hypercorn handles each of them."""
 
-    def __init__(self, port: ControlPort, app: Any, events: EventLog) -> None:
+    def __init__(self, port: ControlPort, app: Any, events: EventLog, tls: ssl.SSLContext | None) -> None:
         self._port = port
+        self._tls = tls
         self._app = ASGIWrapper(app)
         self._config = _configuration()
         self._context = WorkerContext(max_requests=None)
@@ -115,12 +122,13 @@ class _Serving:
         try:
             if self._connections > self._most:
                 self._events.warning_rarely("control connection refused: there are too many", limit=self._most)
-                if self._connections <= self._most + self._most_turned_away:
+                if self._tls is None and self._connections <= self._most + self._most_turned_away:
                     await _turn_away(stream, self._most)
                 return
             # hypercorn itself would wait without limit for the client to read an answer.
             stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_SECONDS * 1000))
-            await _Connection(self._app, self._config, self._context, ConnectionState({}), cast("Any", stream))
+            served = stream if self._tls is None else trio.SSLStream(stream, self._tls, server_side=True)
+            await _Connection(self._app, self._config, self._context, ConnectionState({}), cast("Any", served))
         except Exception as error:  # noqa: BLE001 - an error on a connection must not end the cluster
             self._events.exception_rarely("bug: a control connection failed", error)
         finally:
@@ -154,7 +162,7 @@ async def _turn_away(stream: trio.SocketStream, open_connections: int) -> None:
 def _configuration() -> Config:
     config = Config()
     config.accesslog = config.errorlog = None  # stdout has the ready lines, stderr the events
-    config.keep_alive_timeout = IDLE_SECONDS
+    config.keep_alive_timeout = config.ssl_handshake_timeout = IDLE_SECONDS
     config.h11_max_incomplete_size = MAX_HEAD_BYTES
     config.include_server_header = False
     return config

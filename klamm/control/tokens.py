@@ -1,4 +1,5 @@
-"""The token of a control interface that other machines can reach. The standard library alone."""
+"""The token of a control interface that other machines can reach, and the variables of its clients. The standard
+library alone."""
 
 import secrets
 from pathlib import Path
@@ -6,6 +7,8 @@ from typing import Final
 
 TOKEN_VARIABLE: Final = "KLAMM_CONTROL_TOKEN"
 """The variable with the token, for clients of the control interface."""
+CA_VARIABLE: Final = "KLAMM_CONTROL_CA"
+"""The variable with the file of the certificates that clients of the control interface trust."""
 NEW_BYTES: Final = 24
 FEWEST_CHARACTERS, MOST_CHARACTERS = 16, 256
 

@@ -10,10 +10,10 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, closing, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import trio
 
@@ -28,6 +28,9 @@ from klamm.server.listener import PortTaken
 from klamm.server.listeners import refuse_impossible_ports
 from klamm.server.server import Server
 
+if TYPE_CHECKING:
+    from klamm.control.tls import ControlTls
+
 EXIT_FAILED, EXIT_REFUSED = 1, 2
 STDIN, STDOUT, STDERR = 0, 1, 2
 READ_BYTES = 4096
@@ -39,10 +42,23 @@ def serve_command(options: ServeOptions) -> int:
     events = EventLog(options.log_format)
     try:
         plan = plan_cluster(options, os.environ if options.env else {}, DEFAULT_LISTEN)
+        tls = _control_tls(options, plan)
     except SettingsError as error:
         return _tell(error, EXIT_REFUSED)
     raise_open_files_limit()
-    return trio.run(_serve, plan, options, ready_lines, events)
+    return trio.run(_serve, plan, options, tls, ready_lines, events)
+
+
+def _control_tls(options: ServeOptions, plan: ClusterPlan) -> "ControlTls | None":
+    """The TLS settings of the control interface; None: plain HTTP. Raises SettingsError."""
+    if options.control_tls is None or options.control is None:
+        return None
+    from klamm.control.tls import control_tls
+
+    hosts = [] if options.control.is_wildcard else [options.control.host]
+    if plan.listeners.advertised_host is not None:
+        hosts.append(plan.listeners.advertised_host)
+    return control_tls(options.control_tls, hosts)
 
 
 def _stdout_for_ready_lines() -> int:
@@ -61,25 +77,32 @@ def _stdout_for_ready_lines() -> int:
     return ready_lines
 
 
-async def _serve(plan: ClusterPlan, options: ServeOptions, ready_lines: int, events: EventLog) -> int:
+async def _serve(
+    plan: ClusterPlan, options: ServeOptions, tls: "ControlTls | None", ready_lines: int, events: EventLog
+) -> int:
     ready = trio.Event()
     failure: BaseException | None = None
     try:
-        await _serve_until_stopped(plan, options, ready_lines, events, ready)
+        await _serve_until_stopped(plan, options, tls, ready_lines, events, ready)
     except* (*START_ERRORS, *FATAL_ERRORS) as failures:
         failure = _first(failures)
     return 0 if failure is None else _tell(failure, EXIT_FAILED if ready.is_set() else EXIT_REFUSED)
 
 
 async def _serve_until_stopped(
-    plan: ClusterPlan, options: ServeOptions, ready_lines: int, events: EventLog, ready: trio.Event
+    plan: ClusterPlan,
+    options: ServeOptions,
+    tls: "ControlTls | None",
+    ready_lines: int,
+    events: EventLog,
+    ready: trio.Event,
 ) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_cancel_on_signal, signals, nursery.cancel_scope)
             if options.stop_with_stdin:
                 nursery.start_soon(_cancel_with_stdin, nursery.cancel_scope)
-            async with _open_with_control(plan, options, events) as (server, control_url):
+            async with _open_with_control(plan, options, tls, events) as (server, control):
                 # Objects made until now live as long as the process: exclude them from garbage collection.
                 gc.freeze()
                 gc.enable()  # off since the imports began
@@ -87,19 +110,19 @@ async def _serve_until_stopped(
                 # collection: the p99.9 latency falls to a sixth.
                 gc.set_threshold(50_000, 20, 100)
                 ready.set()
-                _announce(server, control_url, ready_lines, events)
+                _announce(server, control, ready_lines, events)
                 await trio.sleep_forever()
 
 
 @asynccontextmanager
 async def _open_with_control(
-    plan: ClusterPlan, options: ServeOptions, events: EventLog
-) -> AsyncIterator[tuple[Server, str | None]]:
-    """The running server, and the URL of its control interface (None without one)."""
+    plan: ClusterPlan, options: ServeOptions, tls: "ControlTls | None", events: EventLog
+) -> AsyncIterator[tuple[Server, str]]:
+    """The running server, and the ready lines of its control interface (empty without one)."""
     control = options.control
     if control is None:
         async with open_cluster(plan, events, large_in_threads=True) as server:
-            yield server, None
+            yield server, ""
         return
     from klamm.control.serving import ControlPort, kept_files, open_control
 
@@ -108,11 +131,15 @@ async def _open_with_control(
     with closing(ControlPort(control)) as port:
         plan = replace(plan, kept_files=kept_files(), keeps_requests=True, counts_requests=True)
         token = _control_token(control, options.control_token)
+        context = None if tls is None else tls.context
         async with (
             open_cluster(plan, events, large_in_threads=True) as server,
-            open_control(port, server, events, token),
+            open_control(port, server, events, token, context),
         ):
-            yield server, port.url(plan.listeners.advertised_host)
+            with nullcontext() if tls is None else tls.ca_file() as ca_file:
+                authority = "" if ca_file is None else f"control.ca={ca_file}\n"
+                url = port.url(plan.listeners.advertised_host, has_tls=tls is not None)
+                yield server, f"{authority}control={url}\n"
 
 
 def _control_token(control: Address, given: Path | Literal[True] | None) -> str | None:
@@ -150,7 +177,7 @@ async def _cancel_with_stdin(scope: trio.CancelScope) -> None:
     scope.cancel()
 
 
-def _announce(server: Server, control_url: str | None, ready_lines: int, events: EventLog) -> None:
+def _announce(server: Server, control: str, ready_lines: int, events: EventLog) -> None:
     lines = f"bootstrap.servers={server.bootstrap_servers}\n" if server.brokers.by_id else _for_real_brokers(server)
     for name, servers in server.listeners.items():
         lines += f"listener.{name}={servers}\n"
@@ -158,8 +185,7 @@ def _announce(server: Server, control_url: str | None, ready_lines: int, events:
         lines += f"controller.quorum.bootstrap.servers={server.controller_bootstrap_servers}\n"
     if server.client_files is not None:
         lines += f"tls.files={server.client_files}\n"
-    if control_url is not None:
-        lines += f"control={control_url}\n"
+    lines += control
     # One unbuffered write: a reader gets all lines at once. A reader that has gone is no error.
     try:
         os.write(ready_lines, lines.encode())

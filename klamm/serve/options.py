@@ -15,15 +15,14 @@ from klamm.cluster.options import (
     MAX_SEED,
     MAX_START_MS,
     PROFILES,
-    SECURITY_PROTOCOLS,
     ClusterOptions,
     checked_broker_ids,
     checked_cluster_id,
     checked_log_file,
     checked_racks,
     checked_topic_pattern,
-    decode_user,
 )
+from klamm.cluster.security_options import checked_add_scram
 from klamm.cluster.version_options import checked_kafka_version, checked_max_version, checked_metadata_version
 from klamm.console.options import CommandParser, Once, UsageError, argument_of, file_path, whole_number
 from klamm.controller.data_limits import (
@@ -36,6 +35,7 @@ from klamm.controller.data_limits import (
     MIN_DATA_MEMORY_BYTES,
 )
 from klamm.quick_dataclasses import dataclass
+from klamm.serve.security_options import add_security, control_tls
 from klamm.server.addresses import Address, decode_advertised, decode_listen, decode_listener
 
 DEFAULT_LISTEN = Address("127.0.0.1", 9092)
@@ -49,6 +49,8 @@ class ServeOptions(ClusterOptions):
     control_token: Path | Literal[True] | None = None
     """The file with the token of the control interface; True: a new one. None: it needs none on a loopback
     address, and a new one elsewhere."""
+    control_tls: Path | Literal["auto"] | None = None
+    """The file with key and certificate of the control interface as PEM; auto: throw-away ones. None: plain HTTP."""
     stop_with_stdin: bool = False
     env: bool = False
     """Whether `KAFKA_…` environment variables are broker configs."""
@@ -62,6 +64,7 @@ def decode_serve_options(arguments: Sequence[str]) -> ServeOptions:
         given[name] = tuple(given[name])
         _refuse_repeated_keys(option, given[name])
     given["listeners"] = tuple(given["listeners"])
+    given["add_scram"] = checked_add_scram(given["add_scram"])
     given["users"] = tuple(dict(given["users"]).items())
     tls = given.pop("tls")
     if tls is not None:
@@ -71,6 +74,8 @@ def decode_serve_options(arguments: Sequence[str]) -> ServeOptions:
     easy = "--tls" if tls is not None else "--security" if given["security"] is not None else "--user"
     if given["listeners"] and (given["security"] is not None or given["users"]):
         raise UsageError(f"argument --listener: {easy} is for one listener: give its address with --listen")
+    if given["control_tls"] is not None and given["control"] is None:
+        raise UsageError("argument --control-tls: it is for the interface that --control opens")
     if given["listeners"] and given["listen"] is not None:
         raise UsageError("argument --listener: --listen is its short form; give one of the two")
     return ServeOptions(**{name: value for name, value in given.items() if value is not None})
@@ -90,7 +95,7 @@ def serve_parser() -> CommandParser:
     )
     _add_cluster(parser.add_argument_group("cluster"))
     _add_addresses(parser.add_argument_group("addresses"))
-    _add_security(parser.add_argument_group("security"))
+    add_security(parser.add_argument_group("security"))
     _add_configs(parser.add_argument_group("broker configs"))
     _add_records(parser.add_argument_group("records and logs"))
     _add_tests(parser.add_argument_group("faults, time and journal"))
@@ -145,7 +150,7 @@ def _add_addresses(group: argparse._ArgumentGroup) -> None:
         type=argument_of(decode_listener),
         action="append",
         default=[],
-        help="a listener of the first broker, instead of --listen; can be repeated (default: none)",
+        help="a listener; can be repeated (default: --listen)",
     )
     add(
         "--advertise",
@@ -177,30 +182,12 @@ def _add_addresses(group: argparse._ArgumentGroup) -> None:
         action=Once,
         help="file with its token (default: new, off loopback)",
     )
-
-
-def _add_security(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
     add(
-        "--security",
-        choices=SECURITY_PROTOCOLS,
+        "--control-tls",
+        metavar="auto|FILE",
+        type=control_tls,
         action=Once,
-        help="security of the brokers' listener (default: none, with --user sasl_plaintext)",
-    )
-    add(
-        "--user",
-        metavar="NAME:PASSWORD",
-        dest="users",
-        type=argument_of(decode_user),
-        action="append",
-        default=[],
-        help="a user; can be repeated (default: none)",
-    )
-    add(
-        "--tls",
-        choices=("auto",),
-        action=Once,
-        help="sasl_ssl, without --user ssl (default: none)",
+        help="auto, or a PEM file with key and chain (default: none)",
     )
 
 

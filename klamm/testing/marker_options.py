@@ -12,6 +12,8 @@ from klamm.cluster.words import Words, broker_config_words, config_words, option
 from klamm.console.shown import shown
 
 _ARGUMENTS = "arguments"
+_BY_LINE = {"users": "--user", "listeners": "--listener", "add_scram": "--add-scram"}
+"""Options with one value in each line of the ini file."""
 _RIVALS = (("listeners", "listen"), ("listen", "listeners"), ("broker_ids", "brokers"), ("brokers", "broker_ids"))
 
 
@@ -45,10 +47,8 @@ def words_from_ini(values: Mapping[str, Any]) -> Words:
         elif name == "broker_configs":
             for assignment in value:
                 words |= broker_config_words(assignment)
-        elif name == "users":
-            words[name] = tuple(word for one in value for word in ("--user", one))
-        elif name == "listeners":
-            words[name] = tuple(word for one in value for word in ("--listener", one))
+        elif name in _BY_LINE:
+            words[name] = tuple(word for one in value for word in (_BY_LINE[name], one))
         elif name == _ARGUMENTS:
             words |= _arguments(value)
         else:

@@ -51,6 +51,7 @@ _INI = {  # by the name of the marker's option: the ini option's type in pytest,
     "journal_bodies": ("bool", "keep the newest requests and answers with their bodies (false)"),
     "security": ("string", "protocol of the brokers' listener: ssl, sasl_plaintext or sasl_ssl (plaintext)"),
     "users": ("linelist", "users with their passwords, NAME:PASSWORD, one per line"),
+    "add_scram": ("linelist", "SCRAM credentials, MECHANISM=[name=NAME,password=PASSWORD], one per line"),
     "arguments": ("args", "further arguments of `klamm serve`"),
 }
 TEST_CONFIGS = (

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from klamm.server.sasl.mechanism import AuthenticationFailed, CredentialsRefused, Identity
+from klamm.server.sasl.mechanism import AuthenticationFailed, CredentialsRefused, Identity, Malformed
 
 MAX_MESSAGE_BYTES: Final = 65_536
 """The longest message of a client. Apache Kafka has no such limit."""
@@ -48,18 +48,18 @@ class OAuthBearer:
 
     def evaluate(self, token: bytes, now_ms: int) -> bytes:
         """The empty answer to a good token, or JSON that says why it is none."""
-        if self._error:
-            if token == _ACKNOWLEDGED:
-                raise AuthenticationFailed(self._error)
-            raise CredentialsRefused  # a second token on the same connection
+        if self._error and token == _ACKNOWLEDGED:
+            raise AuthenticationFailed(self._error)
+        self._error = ""  # as in Kafka, another token may follow a refused one
         if len(token) > MAX_MESSAGE_BYTES:
             raise CredentialsRefused
         authorization_id, bearer = _decoded(token)
         try:
             identity = self._validate(bearer, now_ms)
         except TokenRefused as refused:
-            said = {"status": "insufficient_scope", "scope": refused.scope} if refused.scope else {}
-            self._error = json.dumps(said or {"status": "invalid_token"}, separators=(",", ":"))
+            self._error = '{"status":"invalid_token"}'
+            if refused.scope:
+                self._error = f'{{"status":"insufficient_scope", "scope":{json.dumps(refused.scope)}}}'
             return self._error.encode()
         if authorization_id not in ("", identity.name):
             raise AuthenticationFailed(
@@ -77,8 +77,10 @@ def _decoded(message: bytes) -> tuple[str, str]:
         raise CredentialsRefused
     pairs = dict(pair.split("=", 1) for pair in found["pairs"].split("\x01") if pair)
     bearer = _BEARER.fullmatch(pairs.get("auth", ""))
-    if bearer is None or bearer["scheme"].lower() != "bearer":
+    if bearer is None:
         raise CredentialsRefused
+    if bearer["scheme"].lower() != "bearer":
+        raise Malformed("a token of another scheme than Bearer")
     return found["authorization"] or "", bearer["token"]
 
 
@@ -98,19 +100,25 @@ class UnsecuredTokens:
         header, claims = _object(parts[0]), _object(parts[1])
         if header.get("alg") != "none":
             raise TokenRefused
-        return identity_of(
-            claims, now_ms, self.principal_claim, self.scope_claim, self.required_scope, self.clock_skew_ms
-        )
+        scope = _scope(claims.get(self.scope_claim, ()))
+        # Kafka's validator of unsecured tokens does not know nbf.
+        claims.pop("nbf", None)
+        identity = identity_of(claims, now_ms, self.principal_claim, self.clock_skew_ms)
+        if any(one not in scope for one in self.required_scope):
+            raise TokenRefused(f"[{', '.join(self.required_scope)}]")
+        return identity
 
 
-def identity_of(
-    claims: Mapping[str, Any],
-    now_ms: int,
-    principal_claim: str,
-    scope_claim: str,
-    required_scope: tuple[str, ...],
-    clock_skew_ms: int,
-) -> Identity:
+def _scope(value: Any) -> list[Any]:
+    """The scopes in a claim. Kafka takes a text for one scope, whatever blanks it has. Raises TokenRefused."""
+    if isinstance(value, str):
+        return [value.strip()] if value.strip() else []
+    if not isinstance(value, list | tuple):
+        raise TokenRefused
+    return list(value)
+
+
+def identity_of(claims: Mapping[str, Any], now_ms: int, principal_claim: str, clock_skew_ms: int) -> Identity:
     """Whom the claims of a token name, if it is valid now. Raises TokenRefused."""
     name, expires_at_ms = claims.get(principal_claim), _milliseconds(claims, "exp")
     if not isinstance(name, str) or not name.strip() or expires_at_ms is None:
@@ -121,10 +129,6 @@ def identity_of(
         begins_at_ms = _milliseconds(claims, claim)
         if begins_at_ms is not None and begins_at_ms > now_ms + clock_skew_ms:
             raise TokenRefused
-    scope = claims.get(scope_claim, ())
-    granted = scope.split() if isinstance(scope, str) else scope if isinstance(scope, list | tuple) else ()
-    if any(one not in granted for one in required_scope):
-        raise TokenRefused(" ".join(required_scope))
     return Identity(name, expires_at_ms=expires_at_ms)
 
 
@@ -144,5 +148,5 @@ def _object(part: str) -> dict[str, Any]:
     except (binascii.Error, ValueError, RecursionError):
         raise TokenRefused from None
     if not isinstance(value, dict):
-        raise TokenRefused
+        raise Malformed("a part of a token is JSON, and no object")
     return value

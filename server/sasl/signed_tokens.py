@@ -1,4 +1,4 @@
-"""Signed OAuth tokens (JWT), checked with the public keys of a JWKS file by PyJWT, which comes with `klamm[security]`.
+"""Signed OAuth tokens (JWT), checked with the public keys of a JWKS by PyJWT, which comes with `klamm[security]`.
 
 Only signatures by private keys count: `alg` has to be one of `ALGORITHMS`, so neither `none` nor a secret that is in
 truth the public key gets in. Times are compared with the cluster's clock.
@@ -7,7 +7,7 @@ truth the public key gets in. Times are compared with the cluster's clock.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from klamm.server.sasl.mechanism import Identity
 from klamm.server.sasl.oauthbearer import TokenRefused, identity_of
@@ -24,9 +24,13 @@ class JwksError(ValueError):
     """Keys that cannot be read. The text is one clause for users."""
 
 
+class KeysUnavailable(Exception):
+    """The keys cannot be fetched at the start. The text is one line that names the listener and the setting."""
+
+
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """One key of a JWKS file."""
+    """One key of a JWKS."""
 
     key: Any
     key_id: str | None
@@ -35,7 +39,7 @@ class PublicKey:
 
 
 def decode_jwks(data: bytes) -> list[PublicKey]:
-    """The public keys of a JWKS file. Raises JwksError."""
+    """The public keys of a JWKS. Raises JwksError."""
     try:
         from jwt import PyJWK, PyJWTError
     except ImportError:
@@ -47,19 +51,37 @@ def decode_jwks(data: bytes) -> list[PublicKey]:
             if one.get("kty") in ("RSA", "EC", "OKP") and one.get("use", "sig") == "sig" and "d" not in one
         ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, PyJWTError):
-        raise JwksError("the file is no JWKS with public keys") from None
+        raise JwksError("there is no JWKS with public keys") from None
     if not keys:
-        raise JwksError("the file has no public key for signatures")
+        raise JwksError("the JWKS has no public key for signatures")
     return keys
+
+
+class KeySource(Protocol):
+    """Where public keys are from."""
+
+    def keys_for(self, key_id: str | None) -> Sequence[PublicKey]:
+        """The keys among which one with this id may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedKeys:
+    """Keys that do not change."""
+
+    keys: Sequence[PublicKey]
+
+    def keys_for(self, key_id: str | None) -> Sequence[PublicKey]:
+        """All keys."""
+        return self.keys
 
 
 @dataclass(frozen=True, slots=True)
 class SignedTokens:
     """Takes tokens that one of the keys has signed."""
 
-    keys: Sequence[PublicKey]
+    keys: KeySource
     audience: tuple[str, ...] = ()
-    """One of these has to be in the token; empty: any or none may be."""
+    """One of these has to be in the token; empty: none may be."""
     issuer: str | None = None
     principal_claim: str = "sub"
     scope_claim: str = "scope"
@@ -69,7 +91,10 @@ class SignedTokens:
         claims = self._claims(token)
         if "iat" not in claims:
             raise TokenRefused
-        return identity_of(claims, now_ms, self.principal_claim, self.scope_claim, (), self.clock_skew_ms)
+        # As in Kafka, a token for some audience is for others, if none is expected here.
+        if "aud" in claims and not self.audience:
+            raise TokenRefused
+        return identity_of(claims, now_ms, self.principal_claim, self.clock_skew_ms)
 
     def _claims(self, token: str) -> dict[str, Any]:
         import jwt
@@ -82,7 +107,9 @@ class SignedTokens:
         if algorithm not in ALGORITHMS:
             raise TokenRefused
         options: Any = {**_CLAIMS_UNCHECKED, "verify_aud": bool(self.audience)}
-        for key in self.keys:
+        if not isinstance(key_id, str | None):
+            raise TokenRefused
+        for key in self.keys.keys_for(key_id):
             if key_id not in (None, key.key_id) or key.algorithm not in (None, algorithm):
                 continue
             try:

@@ -7,6 +7,7 @@ from random import SystemRandom
 
 from tools.attack.campaign import MEASURES, SIZES, WORST, attack
 from tools.attack.every_api import lines, measure_every_api
+from tools.attack.half_open import attack_half_open
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -17,8 +18,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--table", action="store_true", help="every API and version at 1, 10 and 100 MB, instead")
     parser.add_argument("--newest", action="store_true", help="with --table: the newest version of each API")
     parser.add_argument("--only", default="", metavar="A,B", help="with --table: these APIs")
+    parser.add_argument("--half-open", type=int, metavar="N", help="N handshakes that are not finished, instead")
     parser.add_argument("options", nargs="*", metavar="-- OPTION", help="options of klamm serve")
     given = parser.parse_args(arguments)
+    if given.half_open is not None:
+        for line in attack_half_open(given.half_open).lines():
+            print(line, flush=True)
+        return 0
     if given.table:
         only = [name for name in given.only.split(",") if name]
         for line in lines(measure_every_api(only=only, newest=given.newest, options=given.options)):

@@ -46,6 +46,7 @@ from tools.toolchain_checks.real_controller import (
 )
 from tools.toolchain_checks.reassign_tool import check_reassign_tool
 from tools.toolchain_checks.report import Report, expect, expect_none
+from tools.toolchain_checks.security_clients import check_security_clients
 from tools.toolchain_checks.share_tools import check_share_tools
 from tools.toolchain_checks.side_by_side import beside
 from tools.toolchain_checks.snapshots import check_snapshots
@@ -112,6 +113,7 @@ def check_others(report: Report, java: Java | None, folder: Path, *, install: bo
     ending: Ending | None = None
     log: OwnLog | None = None
     check_client_stories(report, java)
+    check_security_clients(report, java, folder / "security")
     check_frameworks(report, java, folder / "frameworks")
     check_other_languages(report, java, folder / "languages")
     check_docker_page(report, folder / "docker")

@@ -12,7 +12,7 @@ from klamm.controller.context import RequestContext
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
-from klamm.controller.transitions.scram import DIGESTS, MAX_ITERATIONS, MIN_ITERATIONS, credential_of
+from klamm.controller.transitions.scram import DIGESTS, MAX_ITERATIONS, MIN_ITERATIONS, credential_of, credential_record
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.messages.security.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -21,7 +21,7 @@ from klamm.protocol.messages.security.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from klamm.protocol.records.security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
+from klamm.protocol.records.security import RemoveUserScramCredentialRecord
 
 MAX_CREDENTIALS: Final = 100_000
 """Most credentials in a cluster. Apache Kafka has no such limit."""
@@ -100,14 +100,7 @@ def _record(change: _Change) -> Record:
     if isinstance(change, ScramCredentialDeletion):
         return RemoveUserScramCredentialRecord(name=change.name, mechanism=change.mechanism)
     made = credential_of(change.mechanism, bytes(change.salted_password), bytes(change.salt), change.iterations)
-    return UserScramCredentialRecord(
-        name=change.name,
-        mechanism=change.mechanism,
-        salt=made.salt,
-        stored_key=made.stored_key,
-        server_key=made.server_key,
-        iterations=made.iterations,
-    )
+    return credential_record(change.name, change.mechanism, made)
 
 
 def _response(results: dict[str, ApiError | None] | dict[str, ApiError]) -> AlterUserScramCredentialsResponse:

@@ -131,7 +131,13 @@ def test_tokens_of_oauthbearer_are_unsecured_or_signed_by_keys_in_a_file(tmp_pat
     }
     found = sasl_of({**SIGNED, **more}).validate_token
     assert isinstance(found, SignedTokens)
-    assert (found.audience, found.issuer, found.clock_skew_ms, found.principal_claim, len(found.keys)) == (
+    assert (
+        found.audience,
+        found.issuer,
+        found.clock_skew_ms,
+        found.principal_claim,
+        len(found.keys.keys_for(None)),
+    ) == (
         ("a", "b"),
         "me",
         7_000,
@@ -145,9 +151,22 @@ def test_tokens_of_oauthbearer_are_unsecured_or_signed_by_keys_in_a_file(tmp_pat
     [
         ({**OAUTH, URL: "file:///keys"}, "so unsecured tokens would be taken"),
         (SIGNED, f"{URL}: is not set, and the tokens have to be signed"),
-        ({**SIGNED, URL: "https://keys.example/jwks"}, "only a file can be read"),
+        ({**SIGNED, URL: "ftp://keys.example/jwks"}, "ftp://keys.example/jwks: https://…, http://… or a file"),
+        ({**SIGNED, URL: "https://"}, "https://: https://…, http://… or a file"),
+        ({**SIGNED, URL: "https://user:secret@x/"}, "a user or password in the address is not supported"),
+        ({**SIGNED, URL: "http://x:y/"}, "http://x:y/: is no address"),
+        ({**SIGNED, URL: "http://x/", f"{URL[:-3]}refresh.ms": "0"}, "refresh.ms: 0: 1 to 2147483647 is expected"),
+        ({**SIGNED, URL: "http://x/", f"{URL[:-3]}retry.backoff.ms": "-1"}, "retry.backoff.ms: -1: 1 to 2147483647"),
+        (
+            {
+                **SIGNED,
+                URL: "https://x/",
+                f"{OAUTH_PREFIX}jaas.config": f'{OAUTH_MODULE} required ssl.truststore.location="/nowhere";',
+            },
+            "jaas.config: option ssl.truststore.location: /nowhere: No such file",
+        ),
         ({**SIGNED, URL: "file:///nowhere/keys"}, f"{URL}: /nowhere/keys: No such file"),
-        ({**SIGNED, URL: (CERTS / "ca.crt").as_uri()}, f"{URL}: the file is no JWKS with public keys"),
+        ({**SIGNED, URL: (CERTS / "ca.crt").as_uri()}, f"{URL}: there is no JWKS with public keys"),
         (
             {**SIGNED, f"{OAUTH_PREFIX}server.callback.handler.class": "com.example.X"},
             "classes in Java cannot be loaded",
@@ -166,6 +185,7 @@ def test_tokens_are_never_taken_by_mistake(configs: dict[str, str], said: str) -
     with pytest.raises(SettingsError) as refused:
         plan_cluster(checked_options({"configs": configs}), {}, FREE_PORTS)
     assert said in str(refused.value)
+    assert "secret" not in str(refused.value)
     assert str(refused.value).startswith("listener SASL_PLAINTEXT: ")
 
 

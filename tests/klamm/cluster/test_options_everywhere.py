@@ -22,6 +22,7 @@ OF_THE_PROCESS: Final = {
     "--tls",
     "--control",
     "--control-token",
+    "--control-tls",
     "--stop-with-stdin",
     "--env",
     "--log-format",
@@ -64,6 +65,7 @@ VALUES: Final[dict[str, tuple[Any, Any]]] = {
     "journal_bodies": (True, True),
     "security": ("ssl", "ssl"),
     "users": ({"alice": "secret", "bob": "other:secret"}, ["alice:secret", "bob:other:secret"]),
+    "add_scram": (["SCRAM-SHA-256=[name=a,password=b]"], ["SCRAM-SHA-256=[name=a,password=b]"]),
     "clock": ("manual", "manual"),
 }  # fmt: skip
 """A value of each option in Python, and its text in the ini file."""

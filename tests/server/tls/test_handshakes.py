@@ -1,5 +1,6 @@
 """Handshakes: who gets in, as whom, and what happens to those who do not."""
 
+import gc
 import ssl
 from pathlib import Path
 from typing import Any
@@ -210,3 +211,28 @@ async def test_keys_and_certificates_have_to_belong_together_and_passwords_have_
             new_context(own, password, (), "none", BOTH)
     with pytest.raises(StoreError, match="a trusted certificate cannot be read"):
         new_context(server, None, ["-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"], "none", BOTH)
+
+
+async def test_an_ended_connection_keeps_no_memory_of_openssl(clock: MockClock) -> None:
+    """trio's stream refers to itself, and Python's collector, which would find that, may not run for hours."""
+
+    def sessions() -> int:
+        return sum(isinstance(one, ssl.SSLObject) and one.server_side for one in gc.get_objects())
+
+    async with open_test_server() as running:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(3):
+                peer = await secure(running, security())
+                assert await peer.is_served()
+                assert sessions() == 1
+                await peer.stream.aclose()
+                await trio.sleep(5)
+                assert sessions() == 0
+            peer = running.connect_in_memory(security=security())
+            await peer.send(b"\x16\x03\x01\x00\x05xxxxx")
+            await trio.sleep(5)
+            assert sessions() == 0, "also after a handshake that failed"
+        finally:
+            gc.enable()
