@@ -7,7 +7,7 @@ import pytest
 from klamm.protocol.errors import ErrorCode
 from tests.broker.groups.conversation import Conversation
 from tests.broker.share.fetching import ACCEPT, GAP, REJECT, RELEASE, RENEW, Fetcher, begin, produce
-from tests.broker.share.members import LOCK_MS, new_conversation, set_config
+from tests.broker.share.members import LOCK_MS, new_conversation, set_config, state_of
 
 STRICT: dict[str, Any] = {"share_acquire_mode": 1}
 
@@ -111,3 +111,38 @@ def test_locks_are_renewed_only_where_the_group_allows_it(group: Conversation) -
     set_config(group, "share.renew.acknowledge.enable", "false")
     assert member.acknowledge((1, 1, [RENEW]), renew=True) == ErrorCode.INVALID_RECORD_STATE
     assert member.acknowledge((0, 1, [ACCEPT]), renew=True) == 0
+
+
+def test_a_session_that_ends_frees_what_its_member_has_and_nothing_else(group: Conversation) -> None:
+    member, other, third = begin(group, 2, 2), Fetcher(group, "b"), Fetcher(group, "c")
+    assert member.fetch(max_records=1) == [(0, 1, 1)]
+    assert other.fetch(max_records=1) == [(2, 3, 1)]
+    assert other.acknowledge((2, 2, [RELEASE])) == 0
+    assert member.fetch() == [(2, 2, 2)]
+    member.close()
+    assert third.fetch() == [(0, 1, 2), (2, 2, 3)]
+    assert other.acknowledge((3, 3, [ACCEPT])) == 0
+
+
+def test_what_became_of_an_expired_lock_is_written(group: Conversation) -> None:
+    set_config(group, "share.delivery.count.limit", "2")
+    member = begin(group, 2)
+    assert member.fetch() == [(0, 1, 1)]
+    group.pass_time(LOCK_MS)
+    assert [batch.fields for batch in state_of(group).batches] == [
+        {"first_offset": 0, "last_offset": 1, "delivery_state": 0, "delivery_count": 1}
+    ]
+    produce(group, 1)
+    assert member.fetch() == [(0, 1, 2), (2, 2, 1)]
+    group.pass_time(LOCK_MS)
+    assert member.fetch() == [(2, 2, 2)], "the others were delivered as often as the limit"
+    assert member.acknowledge((2, 2, [ACCEPT])) == 0
+    assert state_of(group).start_offset == 2
+
+
+def test_a_first_request_of_a_session_acknowledges_nothing(group: Conversation) -> None:
+    member = begin(group, 2)
+    assert member.fetch() == [(0, 1, 1)]
+    answer = member.submit(member.fetch_request([(0, 0, [ACCEPT])], epoch=0)).response
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert member.acknowledge((0, 0, [ACCEPT])) == 0, "the session goes on"
