@@ -43,8 +43,8 @@ def check_partition_tools(report: Report, java: Java) -> None:
         tools = _Tools(java, server)
         _check_records(report, tools)
         _check_moves(report, tools)
-        _check_moves_between_directories(report, tools)
         _check_elections(report, tools)
+        _check_moves_between_directories(report, tools)
 
 
 async def _create_topics(bootstrap_servers: str) -> None:
