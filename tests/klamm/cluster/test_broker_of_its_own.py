@@ -1,5 +1,5 @@
-"""A broker that is not one of Klamm's simulated ones, over a socket: it registers, serves, leads, and requests changes
-of its ISR."""
+"""Brokers that are not Klamm's simulated ones, over a socket: they register, serve, lead, and request changes of their
+ISR."""
 
 from typing import Any
 
@@ -27,8 +27,7 @@ from klamm.protocol.messages.partitions.alter_partition import (
 )
 from klamm.protocol.uuid import Uuid
 
-BROKER_ID = 9
-INCARNATION, DIRECTORY = Uuid(16 * b"\x09"), Uuid(16 * b"\x0a")
+BROKER_ID, OTHERS = 9, (7, 8)
 
 
 class Connection:
@@ -46,31 +45,32 @@ class Connection:
         return decode_response(api, version, frame)[1]
 
 
-async def join(connection: Connection, cluster_id: str) -> int:
-    """Register the broker and wait until it is unfenced. Returns its epoch."""
+async def join(connection: Connection, cluster_id: str, broker_id: int) -> int:
+    """Register a broker and wait until it is unfenced. Returns its epoch."""
     registered = await connection.ask(
         broker_registration.API,
         BrokerRegistrationRequest(
-            broker_id=BROKER_ID,
+            broker_id=broker_id,
             cluster_id=cluster_id,
-            incarnation_id=INCARNATION,
+            incarnation_id=Uuid(16 * bytes([broker_id])),
             listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9)],
             features=[
                 Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
                 for name, (lowest, highest) in SUPPORTED_FEATURES.items()
             ],
-            log_dirs=[DIRECTORY],
+            log_dirs=[Uuid(16 * bytes([16 * broker_id]))],
         ),
     )
     assert registered.error_code == ErrorCode.NONE
     epoch: int = registered.broker_epoch
-    beat = BrokerHeartbeatRequest(broker_id=BROKER_ID, broker_epoch=epoch, current_metadata_offset=epoch)
+    beat = BrokerHeartbeatRequest(broker_id=broker_id, broker_epoch=epoch, current_metadata_offset=epoch)
     assert not (await connection.ask(broker_heartbeat.API, beat)).is_fenced
     return epoch
 
 
 async def test_a_foreign_broker_leads_and_alters_its_isr(mock_clock: MockClock) -> None:
-    """The clock does not advance: 0.1 s later the simulated brokers would be back in the ISR."""
+    """A partition's replicas are on brokers of one kind, so that the followers are foreign, too. The clock does not
+    advance: no session ends."""
     async with klamm.Cluster(brokers=2, controller_listener="127.0.0.1:0") as cluster:
         host, port = cluster.controller_bootstrap_servers.rsplit(":", 1)
         stream = await trio.open_tcp_stream(host, int(port))
@@ -78,8 +78,10 @@ async def test_a_foreign_broker_leads_and_alters_its_isr(mock_clock: MockClock) 
             connection = Connection(stream)
             cluster_id = (await admin.describe_cluster()).cluster_id
             assert cluster_id is not None
-            epoch = await join(connection, cluster_id)
-            (created,) = await admin.create_topics([NewTopic("t", replica_assignments={0: [BROKER_ID, 1, 2]})])
+            for broker_id in OTHERS:
+                await join(connection, cluster_id, broker_id)
+            epoch = await join(connection, cluster_id, BROKER_ID)
+            (created,) = await admin.create_topics([NewTopic("t", replica_assignments={0: [BROKER_ID, *OTHERS]})])
             topic_id = created.raise_for_error().topic_id
             assert topic_id is not None
 
@@ -97,12 +99,12 @@ async def test_a_foreign_broker_leads_and_alters_its_isr(mock_clock: MockClock) 
                 response: AlterPartitionResponse = await connection.ask(alter_partition.API, request, version)
                 return response
 
-            for version, partition_epoch, isr in ((2, 0, (9, 1)), (3, 1, (9,)), (3, 2, (9, 2))):
+            for version, partition_epoch, isr in ((2, 0, (9, 7)), (3, 1, (9,)), (3, 2, (9, 8))):
                 response = await alter(version, partition_epoch, *isr)
                 [answer] = response.topics[0].partitions
                 assert (response.error_code, answer.error_code) == (ErrorCode.NONE, ErrorCode.NONE)
                 assert (answer.leader_id, answer.partition_epoch, tuple(answer.isr)) == (9, partition_epoch + 1, isr)
                 (topic,) = (await admin.metadata(["t"])).topics
                 assert tuple(topic.raise_for_error().partitions[0].isr) == isr
-            late = await alter(3, 0, 9, 1)
+            late = await alter(3, 0, 9, 7)
             assert late.topics[0].partitions[0].error_code == ErrorCode.INVALID_UPDATE_VERSION
