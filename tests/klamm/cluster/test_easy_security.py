@@ -144,7 +144,7 @@ def test_credentials_are_not_written_twice_and_change_with_the_password(tmp_path
     [
         ({"security": "sasl_ssl"}, "security sasl_ssl needs users"),
         ({"security": "tls"}, "security 'tls': one of ssl, sasl_plaintext, sasl_ssl is expected"),
-        ({"security": "ssl", "listeners": ("SSL://127.0.0.1:0",)}, "give listen, not listeners"),
+        ({"security": "ssl", "listeners": ("SSL://127.0.0.1:0",)}, "give its address as listen, not as listeners"),
         ({"users": {"a/b": "secret"}}, "user 'a/b': up to 64 letters"),
         ({"users": {"alice": ""}}, "user alice: a password"),
         ({"users": {"alice": "secret\n"}}, "user alice: a password"),
