@@ -117,7 +117,8 @@ def placeholders_stand_last_and_never_lead_nor_are_in_sync(shown: Shown) -> None
 
 
 def no_placeholder_is_left_that_a_broker_could_fill(shown: Shown) -> None:
-    """Live, not cordoned, not in the partition, and with room by the cluster-wide limit; not while reassigning."""
+    """Live, not cordoned, of the partition's kind, not in the partition, and with room by the cluster-wide limit; not
+    while reassigning."""
     image, limit = shown.image, shown.configs.limits(None).replicas
     held = recount(image).replicas
     live = [broker.broker_id for broker in image.brokers.values() if broker.live and not broker.cordoned]
@@ -125,8 +126,20 @@ def no_placeholder_is_left_that_a_broker_could_fill(shown: Shown) -> None:
         if min(partition.replicas) >= 0 or partition.reassigning:
             continue
         unlimited = image.topics_by_id[topic_id].name in UNLIMITED_TOPICS
+        kinds = _kinds(image, partition)
         for broker_id in live:
-            assert broker_id in partition.replicas or (held[broker_id] >= limit and not unlimited)
+            if (broker_id in image.brokers.real) in kinds:
+                assert broker_id in partition.replicas or (held[broker_id] >= limit and not unlimited)
+
+
+def a_partition_is_on_brokers_of_one_kind(shown: Shown) -> None:
+    for partition in shown.partitions().values():
+        assert len(_kinds(shown.image, partition)) <= 1
+
+
+def _kinds(image: MetadataImage, partition: Partition) -> set[bool]:
+    """Whether the registered brokers among the replicas are real ones."""
+    return {replica in image.brokers.real for replica in partition.replicas if replica in image.brokers}
 
 
 def configs_are_what_was_set(simulated: Simulated) -> None:
@@ -248,6 +261,7 @@ INVARIANTS: tuple[Callable[[Simulated], None], ...] = (
     who_is_eligible_is_not_in_sync,
     placeholders_stand_last_and_never_lead_nor_are_in_sync,
     no_placeholder_is_left_that_a_broker_could_fill,
+    a_partition_is_on_brokers_of_one_kind,
     limits_are_never_newly_exceeded,
     usage_is_what_a_recount_gives,
     epochs_only_grow,

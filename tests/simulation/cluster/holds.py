@@ -113,6 +113,7 @@ OF_THE_MOVES: tuple[Callable[[move_invariants.Changed], None], ...] = (
 WHEN_NOTHING_IS_LEFT_TO_DO: tuple[Callable[[Shown], None], ...] = (
     invariants.the_leader_is_in_sync_and_live_or_nobody_leads,
     invariants.no_placeholder_is_left_that_a_broker_could_fill,
+    invariants.a_partition_is_on_brokers_of_one_kind,
     move_invariants.nothing_is_being_moved_any_more_once_it_is_there,
 )
 """Between two steps of long work these may not hold yet."""

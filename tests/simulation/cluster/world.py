@@ -49,6 +49,8 @@ HOST = "127.0.0.1"
 CONTROLLER_PORT, FIRST_PORT = 9_000, 9_001
 OUTSIDE_IDS = (500, 400)
 """Of brokers that are no part of the server. Far apart: one that is added gets the id after the highest."""
+REAL_TOPICS = "*[02468]"
+"""While brokers outside are registered, these topics are on them."""
 """And as long as leaps last."""
 RACKS: tuple[tuple[str, ...], ...] = ((), ("a", "b", "c"), ("a", "b"), ("a", "a", "b"))
 
@@ -156,6 +158,7 @@ class World:
             static_configs=self.static,
             broker_static_configs=self.of_broker,
             data_limits=DataLimits(replication_rate=self.replication_rate),
+            real_topics=REAL_TOPICS,
         )
 
     def open_log(self) -> WatchedLog:
