@@ -187,7 +187,7 @@ def test_an_answer_that_is_written_in_part_is_no_success(tmp_path: Path) -> None
     (["/"], "klamm assign: cannot read /: Is a directory\n"),
     ([""], "klamm assign: argument FILE: '' is no path\n"),
     (["a", "b"], "klamm assign: unrecognized arguments: b\n"),
-    (["--explan"], "klamm assign: unrecognized arguments: --explan\n"),
+    (["--explan"], "klamm assign: unrecognized arguments: --explan; did you mean '--explain'?\n"),
 ])  # fmt: skip
 def test_a_wrong_argument_is_one_line_and_exit_code_2(arguments: list[str], said: str) -> None:
     assert run(*arguments) == (2, "", said)
