@@ -28,6 +28,8 @@ class RealCluster:
     """The running brokers."""
 
     bootstrap_servers: str
+    controller: str
+    """HOST:PORT of the controller's listener, on the first broker's node."""
     processes: tuple[JavaProcess, ...]
 
 
@@ -45,7 +47,8 @@ def real_cluster(java: Java) -> Iterator[RealCluster]:
             processes.append(stack.enter_context(running))
         for process in processes:
             process.wait_for("it had started", partial(_has_started, process.errors), START_SECONDS)
-        yield RealCluster(",".join(f"127.0.0.1:{first + broker_id}" for broker_id in BROKERS), tuple(processes))
+        servers = ",".join(f"127.0.0.1:{first + broker_id}" for broker_id in BROKERS)
+        yield RealCluster(servers, f"127.0.0.1:{first}", tuple(processes))
 
 
 def data_dir_of(java: Java, broker_id: int) -> Path:

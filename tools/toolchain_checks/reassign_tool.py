@@ -21,6 +21,7 @@ from klamm import AdminClient, NewTopic, TopicPartition
 from tools.toolchain_checks.java_process import Java
 from tools.toolchain_checks.real_cluster import BROKERS, RealCluster, real_cluster
 from tools.toolchain_checks.report import CheckFailed, Report, expect
+from tools.toolchain_checks.twins import check_twins
 
 KAFKAS_TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 PRODUCER = "org.apache.kafka.tools.ProducerPerformance"
@@ -39,6 +40,7 @@ def check_reassign_tool(report: Report, java: Java) -> None:
     whole_run = "a real 4.3 cluster of three brokers serves klamm reassign-partitions"
     with report.check(whole_run), real_cluster(java) as cluster:
         _check(report, _Tool(java, cluster), java)
+        check_twins(report, java, cluster)
 
 
 class _Tool:
