@@ -6,7 +6,6 @@ a release for all clients, for the clients of a listener or for some client ids,
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from difflib import get_close_matches
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -170,7 +169,7 @@ def checked_release(name: str) -> Release:
     if name in RELEASES:
         return RELEASES[name]
     raise ValueError(
-        f"there is no Kafka version {_shown(name)}{_meant(name, RELEASES)}; there are {', '.join(RELEASES)}"
+        f"there is no Kafka version {_shown(name)} (there are {', '.join(RELEASES)}){_meant(name, RELEASES)}"
     )
 
 
@@ -230,8 +229,9 @@ def decode_metadata_version(text: str) -> int:
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
-    close = get_close_matches(name[:_MOST_SHOWN], list(known), 1, 0.5)
-    return f" (did you mean {close[0]}?)" if close else ""
+    from klamm.protocol.near_names import did_you_mean
+
+    return did_you_mean(name, known)
 
 
 def _shown(text: str) -> str:

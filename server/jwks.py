@@ -18,7 +18,8 @@ import trio
 
 from klamm.protocol.printable import printable
 from klamm.server.event_log import EventLog
-from klamm.server.sasl.signed_tokens import JwksError, KeysUnavailable, PublicKey, decode_jwks
+from klamm.server.keys_unavailable import KeysUnavailable
+from klamm.server.sasl.signed_tokens import JwksError, PublicKey, decode_jwks
 
 MAX_BYTES: Final = 1024 * 1024
 FETCH_SECONDS: Final = 10.0

@@ -223,7 +223,7 @@ def _validate_brokers(spec: PlacementSpec, among: _Candidates, kind: str, *, fen
         f"{kind}broker(s) are {found}."
     )
     if usable and not live:
-        reason = "All brokers are currently fenced, or have all their log directories cordoned."
+        reason = f"All {kind}brokers are currently fenced, or have all their log directories cordoned."
     return ApiError(
         ErrorCode.INVALID_REPLICATION_FACTOR,
         f"Unable to replicate the partition {spec.replication_factor} time(s): {reason}",

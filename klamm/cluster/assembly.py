@@ -33,6 +33,7 @@ from klamm.controller.settings import Settings
 from klamm.server.admission import RESERVED_FILES, open_files_allowed
 from klamm.server.clock import ManualClock, RealClock
 from klamm.server.event_log import EventLog
+from klamm.server.keys_unavailable import KeysUnavailable
 from klamm.server.limits import ServerLimits
 from klamm.server.listener import PortTaken
 from klamm.server.listeners import refuse_impossible_ports
@@ -41,7 +42,6 @@ from klamm.server.parts import ServerParts
 from klamm.server.recent_requests import RecentRequests
 from klamm.server.request_counts import RequestCounts
 from klamm.server.request_log import RequestLine, RequestLog, RequestLogError
-from klamm.server.sasl.signed_tokens import KeysUnavailable, SignedTokens
 from klamm.server.server import Server, open_server
 
 if TYPE_CHECKING:
@@ -130,11 +130,13 @@ async def _fetched_keys(plan: ClusterPlan) -> "Sequence[AddressKeys]":
     """The public keys of tokens that the listeners get from addresses, each once. Raises KeysUnavailable."""
     securities = [one.security for one in plan.listeners.every if one.security is not None]
     validators = [security.sasl.validate_token for security in securities if security.sasl is not None]
-    sources = [validator.keys for validator in validators if isinstance(validator, SignedTokens)]
-    if not sources:
+    if not validators:
         return ()
+    # A start without SASL imports nothing of it.
     from klamm.server.jwks import AddressKeys
+    from klamm.server.sasl.signed_tokens import SignedTokens
 
+    sources = [validator.keys for validator in validators if isinstance(validator, SignedTokens)]
     found = list({id(source): source for source in sources if isinstance(source, AddressKeys)}.values())
     for source in found:
         await source.fetch_first()

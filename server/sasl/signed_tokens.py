@@ -24,10 +24,6 @@ class JwksError(ValueError):
     """Keys that cannot be read. The text is one clause for users."""
 
 
-class KeysUnavailable(Exception):
-    """The keys cannot be fetched at the start. The text is one line that names the listener and the setting."""
-
-
 @dataclass(frozen=True, slots=True)
 class PublicKey:
     """One key of a JWKS."""
@@ -43,7 +39,7 @@ def decode_jwks(data: bytes) -> list[PublicKey]:
     try:
         from jwt import PyJWK, PyJWTError
     except ImportError:
-        raise JwksError("signed tokens need the package pyjwt: install Klamm with its extra security") from None
+        raise JwksError("signed tokens need the package pyjwt: pip install 'klamm[security]'") from None
     try:
         keys = [
             PublicKey(PyJWK(one).key, one.get("kid"), one.get("alg"))

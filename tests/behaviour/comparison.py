@@ -147,6 +147,9 @@ def _of_arrays(
         if not alike:
             yield Difference(place.path, shown(recorded), shown(ours))
         return
+    if len(recorded) > 1 and not ours:
+        yield Difference(place.path, shown(recorded), shown(ours))
+        return
     ordered = place.pattern in rules.ordered or place.name in ALWAYS_ORDERED
     pairs = _in_order(recorded, ours) if ordered else _paired(recorded, ours, rules, names, place)
     for label, expected, came in pairs:

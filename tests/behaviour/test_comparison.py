@@ -32,6 +32,7 @@ def compare(recorded: Any, ours: Any, rules: Rules | None = None) -> list[str]:
         ({"isr_nodes": [1, 2]}, {"isr_nodes": [2]}, ["isr_nodes: [1,2] / [2]"]),
         ({"offline_replicas": []}, {"offline_replicas": [1]}, ["offline_replicas: [] / [1]"]),
         ({"partitions": PARTITIONS}, {"partitions": PARTITIONS[::-1]}, []),
+        ({"partitions": PARTITIONS}, {"partitions": []}, [f"partitions: {shown(PARTITIONS)} / []"]),
         (
             {"partitions": PARTITIONS},
             {"partitions": PARTITIONS[:1]},

@@ -98,7 +98,7 @@ def test_names_of_metadata_versions(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("4.0-IV9", "there is no metadata.version '4.0-IV9' (did you mean 4.0-IV3?)"),
+        ("4.0-IV9", "there is no metadata.version '4.0-IV9'; did you mean '4.0-IV3'?"),
         ("6", "there is no metadata.version '6'"),
         ("", "there is no metadata.version ''"),
         (

@@ -82,16 +82,16 @@ async def _(profile: Profile) -> None:
 async def _(profile: Profile) -> None:
     async with situation(profile, max_partitions=1) as now:
         await now.create("there", 1, 1)
-        for version in create_topics.API.versions:
+        for version in create_topics.API.kept_versions:
             new = CreatableTopic(name="t", num_partitions=2, replication_factor=1)
             created = await now.raw(create_topics.API, version, CreateTopicsRequest(topics=[new]))
             assert created.topics[0].error_code == REFUSED
-        for version in create_partitions.API.versions:
+        for version in create_partitions.API.kept_versions:
             more = CreatePartitionsTopic(name="there", count=2, assignments=None)
             body = CreatePartitionsRequest(topics=[more], timeout_ms=30_000)
             enlarged = await now.raw(create_partitions.API, version, body)
             assert enlarged.results[0].error_code == REFUSED
-        for version in metadata.API.versions:
+        for version in metadata.API.kept_versions:
             wanted = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
             reported = await now.raw(metadata.API, version, wanted)
             assert reported.topics[0].error_code == REFUSED

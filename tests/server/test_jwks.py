@@ -22,7 +22,8 @@ import klamm
 from klamm.server import jwks
 from klamm.server.event_log import EventLog
 from klamm.server.jwks import MAX_BYTES, AddressKeys, FileKeys, JwksAddress
-from klamm.server.sasl.signed_tokens import JwksError, KeysUnavailable
+from klamm.server.keys_unavailable import KeysUnavailable
+from klamm.server.sasl.signed_tokens import JwksError
 
 CERTS = Path(__file__).parents[1] / "golden" / "security" / "certs"
 ONE, TWO = (rsa.generate_private_key(public_exponent=65_537, key_size=2048) for _ in range(2))

@@ -156,8 +156,11 @@ async def test_the_first_answer_about_a_topic_that_metadata_creates(name: str, c
 
 
 BAD_RELEASES = {
-    "2.9": "there is no Kafka version '2.9' (did you mean 3.9?); there are 2.1, 2.4, ",
-    "": "there is no Kafka version ''; ",
+    "28": (
+        "there is no Kafka version '28' (there are 2.1, 2.4, 2.8, 3.0, 3.3, 3.6, 3.9, 4.0, 4.1, 4.2, 4.3); "
+        "did you mean '2.8'?"
+    ),
+    "": "there is no Kafka version '' (there are 2.1, ",
     "3.6,3.3": "'3.3' is given twice",
     "a=2.1,A=2.4": "'A=2.4' is given twice",
     "client:a=2.1,client:a=2.4": "'client:a=2.4' is given twice",
@@ -176,7 +179,7 @@ BAD_CAPS = {
     "Metadata": "'Metadata': API=VERSION is expected, such as Metadata=9",
     "Metadata=x": "'Metadata=x': API=VERSION is expected, such as Metadata=9",
     "Metadata=-1": "'Metadata=-1': API=VERSION is expected, such as Metadata=9",
-    "Metdata=9": "there is no API 'Metdata' (did you mean Metadata?)",
+    "Metdata=9": "there is no API 'Metdata'; did you mean 'Metadata'?",
     "Metadata=9,Metadata=8": "Metadata is given twice",
 }
 

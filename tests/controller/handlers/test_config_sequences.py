@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
-from klamm.protocol.records.cluster import FeatureLevelRecord
 from klamm.protocol.records.configs import ConfigRecord
-from tests.controller.handlers.cluster import START_MS, DrivenCluster
+from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.handlers.config_requests import (
     APPEND,
     BROKER,
@@ -27,7 +26,6 @@ from tests.controller.handlers.config_requests import (
     replacing,
 )
 from tests.controller.image_facts import image_facts
-from tests.controller.log.logs import append_records
 
 NO_SUCH_TOPIC = (TOPIC, "nope")
 # Each value is judged alone; the plain model has no levels, types or hash order.
@@ -146,13 +144,11 @@ def test_any_sequence_of_alterations_is_what_dictionaries_make_of_it(sequence: l
 
 
 def test_min_insync_replicas_of_brokers_may_be_removed_and_set_one_by_one_unless_elrs_are_kept() -> None:
-    """A log whose feature is at level 0 keeps no eligible leader replicas (KIP-966)."""
+    """At level 0 of the feature there are no eligible leader replicas (KIP-966). A start on such a log is refused."""
     cluster = DrivenCluster(1)
     name = "min.insync.replicas"
     for edits in ((BROKER, ""), (name, DELETE, None)), ((BROKER, "1"), (name, SET, "1")):
         assert edit(cluster, *edits)[0] == ErrorCode.INVALID_CONFIG
-    level = FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=0)
-    append_records(cluster.log, [level], START_MS)
-    cluster.restart()
+    del cluster.image.features["eligible.leader.replicas.version"]
     for edits in ((BROKER, ""), (name, DELETE, None)), ((BROKER, "1"), (name, SET, "1")):
         assert edit(cluster, *edits) == (ErrorCode.NONE, None)

@@ -23,13 +23,13 @@ from tests.server.test_listener import free_ports_in_a_row
 PAGE = (ROOT / "docs" / "security.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 SUITE, CLIENT = (text for language, text in BLOCKS if language == "python")
-AUTO, OWN, SCRAM = (text for language, text in BLOCKS if language == "sh")
+AUTO, OWN, ADDED, SCRAM = (text for language, text in BLOCKS if language == "sh")
 (READY,) = (text for language, text in BLOCKS if not language)
 (PROPERTIES,) = (text for language, text in BLOCKS if language == "properties")
 
 
 def test_all_blocks_of_the_page_are_run_here() -> None:
-    assert sorted(language for language, _ in BLOCKS) == ["", "properties", "python", "python", "sh", "sh", "sh"]
+    assert sorted(language for language, _ in BLOCKS) == ["", "properties", "python", "python", *["sh"] * 4]
 
 
 def test_the_suite_shown_passes(tmp_path: Path) -> None:
@@ -98,6 +98,36 @@ def test_listeners_with_kafka_s_settings_serve_the_client_shown(
         assert process.wait(SECONDS) == 0
     asked = [json.loads(line) for line in (tmp_path / "requests.jsonl").read_text().splitlines()]
     assert {line["principal"] for line in asked if line["api"] == "Metadata"} == {"User:alice"}
+
+
+def test_a_new_cluster_has_the_user_of_scram_that_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "server.properties").write_text(
+        "listeners=SASL_PLAINTEXT://127.0.0.1:0\nsasl.enabled.mechanisms=SCRAM-SHA-256\n"
+        "inter.broker.listener.name=SASL_PLAINTEXT\n"
+        "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config="
+        "org.apache.kafka.common.security.scram.ScramLoginModule required;\n"
+    )
+    _, *options = shlex.split(ADDED)[1:]
+    found = re.fullmatch(r"(SCRAM-SHA-256)=\[name=(.*),password=(.*),iterations=8192\]", options[-1])
+    assert found
+    with serving(*options) as process:
+        servers = first_line(process).partition("=")[2].rstrip()
+        client = AdminClient(
+            {
+                "bootstrap.servers": servers,
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": found[1],
+                "sasl.username": found[2],
+                "sasl.password": found[3],
+            }
+        )
+        asked = client.describe_user_scram_credentials([found[2]])
+        assert isinstance(asked, dict)
+        described = asked[found[2]].result(SECONDS)
+        assert [info.iterations for info in described.scram_credential_infos] == [8192]
+        process.terminate()
+        assert process.wait(SECONDS) == 0
 
 
 def test_the_first_user_of_scram_logs_in_with_the_password_shown() -> None:

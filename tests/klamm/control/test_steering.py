@@ -255,7 +255,7 @@ async def test_waits_for_topics_and_reassignments() -> None:
         )
         await peer.ask(moves.API, 0, moves.AlterPartitionReassignmentsRequest(topics=[wanted], timeout_ms=1000))
         await peer.aclose()
-        with pytest.raises(TimeoutError, match="1 partitions are in reassignment"):
+        with pytest.raises(TimeoutError, match="1 partition is in reassignment"):
             await cluster.wait_for_reassignments(TOPIC, timeout_seconds=0.01)
         await cluster.advance("5s")
         await cluster.wait_for_reassignments()
