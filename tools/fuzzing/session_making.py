@@ -56,7 +56,7 @@ def _request(listener: Listener, chance: Random, topic_ids: tuple[Uuid, ...], nu
         assert other is not None
         apis = [other]
     api = chance.choice(apis)
-    version = chance.choice(api.kept_versions)
+    version = chance.choice(api.kept_versions or api.versions)
     return mutated(request_of(api, version, chance, topic_ids, number), chance)
 
 
