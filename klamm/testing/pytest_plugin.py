@@ -88,8 +88,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _refuse_unknown_ini_options(config: pytest.Config) -> None:
-    # From pytest 9.1 on, the public name causes a warning when it is read.
-    from_file = getattr(config, "_inicfg", None) or config.inicfg
+    # pytest 9.1 and newer warn when `inicfg` is read, and have no other public name for it. An empty one is falsy.
+    kept = getattr(config, "_inicfg", None)
+    from_file = config.inicfg if kept is None else kept
     given = [*from_file, *(text.partition("=")[0] for text in config.getoption("override_ini") or ())]
     for name in sorted(one for one in given if one.startswith("klamm_") and one[6:] not in _INI):
         try:

@@ -1,10 +1,15 @@
 """Ini options whose names begin as those of the pytest plugin, and are none of them."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.klamm.testing.test_pytest_plugin import Suite
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -35,3 +40,15 @@ def test_an_ini_option_of_another_plugin_may_begin_as_those_of_klamm(suite: Suit
     suite.write("test_nothing.py", "def test_nothing(): pass\n")
     code, output = suite.run()
     assert code == 0, output
+
+
+def test_a_project_without_an_ini_file_gets_no_warning(tmp_path: Path) -> None:
+    (tmp_path / "test_nothing.py").write_text("def test_nothing(): pass\n")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    pytest_ = [sys.executable, "-P", "-m", "pytest", "-W", "error", "-p", "klamm.testing.pytest_plugin"]
+    done = subprocess.run(
+        [*pytest_, "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "arning" not in done.stdout + done.stderr
