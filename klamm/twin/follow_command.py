@@ -5,6 +5,7 @@ followed into this directory any more, with the reason in one line on stderr; 2 
 """
 
 import argparse
+import math
 import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -21,7 +22,7 @@ from klamm.admin.connection import Connection, open_connection
 from klamm.admin.security import ClientSecurity
 from klamm.admin.streams import ConnectionLost
 from klamm.cluster.options import checked_cluster_id
-from klamm.console.options import CommandParser, Once, argument_of, file_path
+from klamm.console.options import CommandParser, Once, argument_of, file_path, whole_number
 from klamm.controller.log.errors import LogError
 from klamm.protocol.printable import printable
 from klamm.server.addresses import Address, decode_listen
@@ -32,6 +33,8 @@ from klamm.twin.leader import NotFollowable
 CLIENT_ID: Final = "klamm-follow"
 MAX_ANSWER_BYTES: Final = 100 << 20
 CONNECT_SECONDS: Final = 10.0
+ONCE_TIMEOUT_SECONDS: Final = 30
+MAX_TIMEOUT_SECONDS: Final = 86_400
 EXIT_DONE, EXIT_FAILED, EXIT_WRONG_CALL = 0, 1, 2
 
 
@@ -44,6 +47,8 @@ class FollowOptions:
     command_config: Path | None
     cluster_id: str | None
     once: bool
+    timeout_seconds: float
+    """So long without progress end the call; inf: it goes on trying."""
 
 
 def follow_parser() -> CommandParser:
@@ -65,13 +70,23 @@ def follow_parser() -> CommandParser:
     add("--cluster-id", metavar="ID", type=argument_of(checked_cluster_id), action=Once,
         help="the id that the cluster must have (default: what it says; controllers before 3.7 say none)")  # fmt: skip
     add("--once", action="store_true", help="end when the copy has everything that the cluster has agreed on")
+    add("--timeout", metavar="SECONDS", type=lambda text: whole_number(text, 1, MAX_TIMEOUT_SECONDS), action=Once,
+        help=f"give up after so long without progress (default: {ONCE_TIMEOUT_SECONDS} with --once, "
+        "else never)")  # fmt: skip
     return parser
 
 
 def decode_follow_options(arguments: Sequence[str]) -> FollowOptions:
     """The options after `klamm follow`. Raises UsageError."""
     given: argparse.Namespace = follow_parser().parse_args(arguments)
-    return FollowOptions(given.bootstrap_controller, given.data_dir, given.command_config, given.cluster_id, given.once)
+    return FollowOptions(
+        given.bootstrap_controller,
+        given.data_dir,
+        given.command_config,
+        given.cluster_id,
+        given.once,
+        given.timeout or (ONCE_TIMEOUT_SECONDS if given.once else math.inf),
+    )
 
 
 def _addresses(text: str) -> Sequence[Address]:
@@ -102,22 +117,29 @@ def follow_command(options: FollowOptions) -> int:
         return _say_failed(error)
     finally:
         log.close()
-    _say(f"the copy ends at offset {log.end_offset} in epoch {log.last_epoch}")
+    held = f"ends at offset {log.end_offset} in epoch {log.last_epoch}" if log.end_offset else "has nothing yet"
+    _say(f"the copy {held}")
     return EXIT_DONE
 
 
 async def _follow(log: FollowedLog, options: FollowOptions, security: ClientSecurity) -> None:
-    """Until a signal ends it."""
+    """Until a signal ends it. Raises LogError and NotFollowable, which the nursery would put into a group."""
     connect = partial(_connect, security)
-    follower = Follower(log, options.controllers, connect, _say, options.cluster_id)
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_end_at_a_signal, signals, nursery.cancel_scope)
-            try:
-                await follower.follow(until_caught_up=options.once)
-            finally:
-                log.keep_state()
-            nursery.cancel_scope.cancel()
+    follower = Follower(log, options.controllers, connect, _say, options.cluster_id, options.timeout_seconds)
+    failure: LogError | NotFollowable | None = None
+    try:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_end_at_a_signal, signals, nursery.cancel_scope)
+                try:
+                    await follower.follow(until_caught_up=options.once)
+                except (LogError, NotFollowable) as error:
+                    failure = error
+                nursery.cancel_scope.cancel()
+    finally:
+        log.keep_state()
+    if failure is not None:
+        raise failure
 
 
 async def _end_at_a_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:

@@ -5,6 +5,7 @@ connection was lost, a snapshot was fetched, the copy was cut back. Everything t
 0.1 s up to 5 s apart; what cannot ends with one line.
 """
 
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -39,6 +40,9 @@ class Follower:
     say: Say
     cluster_id: str | None = None
     """What the cluster must be; None: what the copy or the first controller says."""
+    timeout_seconds: float = math.inf
+    """So long without progress end it."""
+    _patience: trio.CancelScope = field(default_factory=trio.CancelScope)
     _next: int = 0
     _named: Address | None = None
     _pause: float = FIRST_PAUSE_SECONDS
@@ -47,7 +51,18 @@ class Follower:
 
     async def follow(self, *, until_caught_up: bool = False) -> None:
         """Follow for ever, or until the copy has everything below the leader's high watermark. Raises LogError and
-        NotFollowable."""
+        NotFollowable, also after `timeout_seconds` without progress: with `until_caught_up` this is that the copy
+        changes, without it that the leader answers."""
+        with trio.CancelScope() as self._patience:
+            self._note_progress()
+            await self._follow_on_and_on(until_caught_up=until_caught_up)
+        if self._patience.cancelled_caught:
+            raise NotFollowable(f"gave up after {self.timeout_seconds:g} s without progress")
+
+    def _note_progress(self) -> None:
+        self._patience.deadline = trio.current_time() + self.timeout_seconds
+
+    async def _follow_on_and_on(self, *, until_caught_up: bool) -> None:
         while True:
             address = self._choose()
             try:
@@ -93,7 +108,7 @@ class Follower:
                 end = self.log.truncate(*found.diverging)
                 self._tell(f"the leader has other records from offset {end} on: the copy was cut back to it")
             elif found.snapshot is not None:
-                snapshot = await leader.fetch_snapshot(found.snapshot, self.log.folder, identity)
+                snapshot = await leader.fetch_snapshot(found.snapshot, self.log.folder, identity, self._note_progress)
                 self.log.begin_anew(snapshot)
                 self._tell(f"fetched snapshot {snapshot.path.name}; the copy begins behind it")
             else:
@@ -103,6 +118,8 @@ class Follower:
                 if until_caught_up and self.log.end_offset >= found.high_watermark >= 0:
                     self.log.keep_state()
                     return True
+            if found.records or found.diverging or found.snapshot or not until_caught_up:
+                self._note_progress()
 
     async def _identify(self, leader: Leader) -> None:
         """Compare the cluster's id with that of the copy before a byte is written."""

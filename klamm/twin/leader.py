@@ -7,6 +7,7 @@ is tried.
 """
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,6 +43,7 @@ CONTROLLERS: Final = 2
 """DescribeCluster: the end points of controllers, not of brokers."""
 _ELSEWHERE: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE})
 _OTHER_EPOCH: Final = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH})
+_NO_METADATA_LOG: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
 
 class NotTheLeader(Exception):
@@ -86,7 +88,7 @@ class Leader:
         self._endpoints: dict[int, Address] = {}
 
     async def cluster_id(self) -> str | None:
-        """The cluster's id; None: a controller older than 3.7 does not say it."""
+        """The cluster's id; None: a controller older than 3.7 does not say it. Raises NotFollowable for a broker."""
         try:
             version = self.connection.version_of(describe_cluster.API)
         except NotSupportedByBroker:
@@ -95,6 +97,8 @@ class Leader:
             return None
         request = describe_cluster.DescribeClusterRequest(endpoint_type=CONTROLLERS)
         answer = await self._ask(describe_cluster.API, version, request)
+        if answer.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
+            raise self._is_a_broker()
         return None if answer.error_code else answer.cluster_id
 
     async def fetch_behind(self, position: Position, identity: FollowerIdentity) -> Fetched:
@@ -110,6 +114,8 @@ class Leader:
         if data.error_code in _OTHER_EPOCH and data.current_leader.leader_epoch > self.epoch:
             self._follow_epoch(data.current_leader)
             return await self.fetch_behind(position, identity)
+        if data.error_code in _NO_METADATA_LOG:
+            raise self._is_a_broker()
         if data.error_code:
             raise self._moved(data)
         if data.current_leader.leader_epoch > self.epoch:
@@ -160,6 +166,10 @@ class Leader:
             request.replica_id = identity.replica_id
         return request
 
+    def _is_a_broker(self) -> NotFollowable:
+        at = self.connection.address
+        return NotFollowable(f"{at} is a broker, not a controller: klamm clone copies from brokers")
+
     def _refusal(self, code: int, identity: FollowerIdentity) -> Exception:
         if code == ErrorCode.INCONSISTENT_CLUSTER_ID:
             return NotFollowable(f"{self.connection.address} is not of cluster {identity.cluster_id}")
@@ -174,9 +184,11 @@ class Leader:
             return NotTheLeader(f"controller {current.leader_id} leads", at)
         return NotTheLeader(f"{self.connection.address} answers {_name_of(data.error_code)}")
 
-    async def fetch_snapshot(self, snapshot: SnapshotId, folder: Path, identity: FollowerIdentity) -> SnapshotFile:
-        """Fetch a snapshot whole, check it, and give it its name. Raises what `fetch_behind` raises, CorruptSnapshot
-        and LogError."""
+    async def fetch_snapshot(
+        self, snapshot: SnapshotId, folder: Path, identity: FollowerIdentity, on_part: Callable[[], None] = lambda: None
+    ) -> SnapshotFile:
+        """Fetch a snapshot whole, check it, and give it its name. Calls `on_part` after each part. Raises what
+        `fetch_behind` raises, CorruptSnapshot and LogError."""
         path = snapshot_path(folder, snapshot.end_offset, snapshot.epoch)
         part = path.with_name(path.name.removesuffix(SUFFIX) + PART_SUFFIX)
         with os_errors_as_log_errors("write", part), part.open("wb") as file:
@@ -188,6 +200,7 @@ class Leader:
                     raise ConnectionLost(f"{self.connection.address} sent no byte of snapshot {path.name}")
                 file.write(data)
                 position += len(data)
+                on_part()
             file.flush()
             await trio.to_thread.run_sync(os.fsync, file.fileno())
         with suppress(OSError):
