@@ -1,6 +1,7 @@
 """The container's entry point: how it translates the variables of Apache Kafka's image."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -292,3 +293,11 @@ def test_other_commands_and_refusals_are_one_line(arguments: list[str], exit_cod
     assert (process.returncode, stdout) == (exit_code, "")
     assert said in stderr
     assert stderr.count("\n") <= 1
+
+
+def test_the_builder_gets_every_file_that_the_image_is_made_of() -> None:
+    """.dockerignore leaves out what it does not name."""
+    root = Path(__file__).parents[2]
+    copied = re.findall(r"^COPY (?!--)(.+) \S+$", (root / "Dockerfile").read_text(), re.MULTILINE)
+    named = {line[1:] for line in (root / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert {file for line in copied for file in line.split()} <= named
