@@ -30,7 +30,8 @@ _BROKER = re.compile(
     r"supportedFeatures=\{(.*?)\}, rack=Optional(?:\.empty|\[(.*?)\]), fenced=(\w+), inControlledShutdown=(\w+), "
     r"isMigratingZkBroker=false, directories=\[(.*?)\], cordonedDirectories=(null|\[.*?\])\)"
 )
-_FEATURE = re.compile(r"(\S+): (\d+)-(\d+)")
+_FEATURE = re.compile(r"(\S+): (\d+)(?:-(\d+))?")
+"""A range of one level is a single number."""
 _END_POINT = re.compile(r"listenerName='(.*?)', securityProtocol=\w+, host='(.*?)', port=(\d+)")
 
 
@@ -115,7 +116,7 @@ def _decode_broker(text: str) -> tuple[int, BrokerRegistration]:
         broker_epoch=int(epoch),
         incarnation_id=incarnation,
         end_points=tuple((name, host, int(port)) for name, host, port in _END_POINT.findall(end_points)),
-        features=tuple((name, int(low), int(high)) for name, low, high in _FEATURE.findall(features)),
+        features=tuple((name, int(low), int(high or low)) for name, low, high in _FEATURE.findall(features)),
         rack=rack,
         fenced=fenced == "true",
         in_controlled_shutdown=leaving == "true",

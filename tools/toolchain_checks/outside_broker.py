@@ -1,7 +1,8 @@
-"""A broker that Klamm does not simulate: it uses the controller's listener and has two log directories.
+"""Brokers that Klamm does not simulate: they use the controller's listener, and the first has two log directories.
 
 Its registration, a failed directory (KIP-858) and a directory that it closes to new replicas cause records that
-simulated brokers never cause.
+simulated brokers never cause. The second broker has replicas of the same partitions, because all replicas of a
+partition are on brokers of one kind.
 """
 
 import trio
@@ -16,9 +17,12 @@ from klamm.protocol.uuid import Uuid
 from klamm.server.addresses import decode_address
 from tools.toolchain_checks.report import CheckFailed
 
-OUTSIDE_BROKER = 50
+OUTSIDE_BROKER, SECOND_BROKER = 50, 51
+OUTSIDE_TOPIC = "outside"
 DIRECTORIES = tuple(Uuid.from_text(text) for text in ("OUTSIDEdirectoryAAAAAg", "OUTSIDEdirectoryBBBBBg"))
+SECOND_DIRECTORIES = (Uuid.from_text("OUTSIDEdirectoryCCCCCg"),)
 _INCARNATION = Uuid.from_text("OUTSIDEincarnationAAAg")
+_SECOND_INCARNATION = Uuid.from_text("OUTSIDEincarnationBBBg")
 _PORT = 19_092  # no client connects to it
 
 
@@ -27,9 +31,12 @@ async def play_outside_broker(cluster: Cluster, admin: AdminClient) -> None:
     cluster_id = (await admin.describe_cluster()).cluster_id
     connection = await open_connection(decode_address(cluster.controller_bootstrap_servers), "50", 1 << 20)
     try:
-        broker_epoch = await _register(connection, cluster_id)
+        second_epoch = await _register(connection, cluster_id, SECOND_BROKER, _SECOND_INCARNATION, SECOND_DIRECTORIES)
+        await _beat(connection, second_epoch, broker_id=SECOND_BROKER)
+        broker_epoch = await _register(connection, cluster_id, OUTSIDE_BROKER, _INCARNATION, DIRECTORIES)
         await _beat(connection, broker_epoch)
-        topic = NewTopic("outside", replica_assignments={0: (OUTSIDE_BROKER, 1), 1: (1, OUTSIDE_BROKER)})
+        assignments = {0: (OUTSIDE_BROKER, SECOND_BROKER), 1: (SECOND_BROKER, OUTSIDE_BROKER)}
+        topic = NewTopic(OUTSIDE_TOPIC, replica_assignments=assignments)
         for result in await admin.create_topics([topic]):
             result.raise_for_error()
         await _beat(connection, broker_epoch, cordoned=())
@@ -39,22 +46,24 @@ async def play_outside_broker(cluster: Cluster, admin: AdminClient) -> None:
         await connection.aclose()
 
 
-async def _register(connection: Connection, cluster_id: str) -> int:
+async def _register(
+    connection: Connection, cluster_id: str, broker_id: int, incarnation_id: Uuid, directories: tuple[Uuid, ...]
+) -> int:
     request = BrokerRegistrationRequest(
-        broker_id=OUTSIDE_BROKER,
+        broker_id=broker_id,
         cluster_id=cluster_id,
-        incarnation_id=_INCARNATION,
+        incarnation_id=incarnation_id,
         listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=_PORT)],
         features=[
             Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
             for name, lowest, highest in REGISTERED_FEATURES
         ],
         rack=None,
-        log_dirs=DIRECTORIES,
+        log_dirs=directories,
     )
     response = await connection.exchange(broker_registration.API, broker_registration.API.latest_stable, request)
     if response.error_code:
-        raise CheckFailed(f"broker {OUTSIDE_BROKER} cannot register: error {response.error_code}")
+        raise CheckFailed(f"broker {broker_id} cannot register: error {response.error_code}")
     return response.broker_epoch
 
 
@@ -62,11 +71,12 @@ async def _beat(
     connection: Connection,
     broker_epoch: int,
     *,
+    broker_id: int = OUTSIDE_BROKER,
     offline: tuple[Uuid, ...] = (),
     cordoned: tuple[Uuid, ...] | None = None,
 ) -> BrokerHeartbeatResponse:
     request = BrokerHeartbeatRequest(
-        broker_id=OUTSIDE_BROKER,
+        broker_id=broker_id,
         broker_epoch=broker_epoch,
         current_metadata_offset=broker_epoch,
         offline_log_dirs=offline,
@@ -75,5 +85,5 @@ async def _beat(
     with trio.fail_after(10):
         response = await connection.exchange(broker_heartbeat.API, broker_heartbeat.API.latest_stable, request)
     if response.error_code or response.is_fenced:
-        raise CheckFailed(f"broker {OUTSIDE_BROKER} cannot serve: {response}")
+        raise CheckFailed(f"broker {broker_id} cannot serve: {response}")
     return response

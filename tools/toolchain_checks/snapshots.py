@@ -20,6 +20,7 @@ from klamm.protocol.uuid import Uuid
 from tools.toolchain_checks.cluster_state import ClusterState, differences, state_of_image
 from tools.toolchain_checks.java_process import Java
 from tools.toolchain_checks.metadata_shell import ask_shell
+from tools.toolchain_checks.outside_broker import OUTSIDE_TOPIC
 from tools.toolchain_checks.own_log import OwnLog
 from tools.toolchain_checks.real_controller import RealController, real_controller
 from tools.toolchain_checks.report import Report, expect, expect_none
@@ -77,7 +78,7 @@ def _question(report: Report, controller: RealController, start: Start) -> None:
 
 
 async def _go_on(data_dir: Path) -> None:
-    cluster = Cluster(brokers=BROKERS, racks=RACKS, seed=SEED, data_dir=data_dir)
+    cluster = Cluster(brokers=BROKERS, racks=RACKS, seed=SEED, data_dir=data_dir, real_topics=OUTSIDE_TOPIC)
     async with cluster, AdminClient(cluster.bootstrap_servers) as admin:
         for name in ("below-both-snapshots", "between-the-snapshots"):
             await _make(admin, NewTopic(name, 5, 3, {"retention.ms": "7"}))

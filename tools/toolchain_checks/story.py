@@ -26,7 +26,7 @@ from klamm import (
     TopicDescription,
 )
 from klamm.cluster.server_process import ServerProcess
-from tools.toolchain_checks.outside_broker import play_outside_broker
+from tools.toolchain_checks.outside_broker import OUTSIDE_BROKER, OUTSIDE_TOPIC, SECOND_BROKER, play_outside_broker
 from tools.toolchain_checks.ports import free_ports
 from tools.toolchain_checks.report import CheckFailed
 
@@ -75,6 +75,7 @@ def play_story(data_dir: Path, request_log: Path) -> Ending:
         *("--brokers", str(BROKERS - 1), "--racks", ",".join(RACKS), "--listen", f"127.0.0.1:{later}"),
         *(part for name, value in CONFIGS.items() for part in ("--set", f"{name}={value}")),
         *("--snapshot-records", "0"),  # so that the readers read all of it
+        *("--real-topics", OUTSIDE_TOPIC),
     ]
     with ServerProcess(*arguments) as server:
         shown = trio.run(_play_run_three, server.bootstrap_servers)
@@ -102,6 +103,7 @@ async def _play_runs_one_and_two(data_dir: Path, first_port: int, later_port: in
 
 def _cluster(data_dir: Path, first_port: int, controller_listener: str | None) -> Cluster:
     return Cluster(
+        real_topics=OUTSIDE_TOPIC,
         brokers=BROKERS,
         racks=RACKS,
         seed=SEED,
@@ -172,8 +174,9 @@ async def _play_run_three(
     bootstrap_servers: str,
 ) -> tuple[ClusterMetadata, tuple[Broker, ...], tuple[TopicDescription, ...], dict[str, dict[str, str | None]]]:
     async with AdminClient(bootstrap_servers) as admin:
-        # Brokers of former runs that are not started: the ninth, the added one, the one from outside.
-        await _until("the brokers of former runs are fenced", lambda: _fenced(admin, 9, 10, 50))
+        # Brokers of former runs that are not started: the ninth, the added one, those from outside.
+        gone = (9, 10, OUTSIDE_BROKER, SECOND_BROKER)
+        await _until("the brokers of former runs are fenced", lambda: _fenced(admin, *gone))
         await _made(admin, [NewTopic("last", 5, 3, {"retention.bytes": "1000000"})])
         await _alter_configs(admin)
         await _delete(admin, [BULK[-1].name])
