@@ -22,6 +22,8 @@ LOCK_FILE: Final = ".lock"
 _BESIDE: Final = ".tmp"
 _LOGGED: Final = (".log", ".checkpoint")
 _META_PROPERTIES_VERSION: Final = "1"
+LONGEST_CONTROLLER_ID: Final = 9
+"""Digits. Followers have ids of ten (`klamm.twin.followed_log`)."""
 # One of these says that the directory is a controller's; which one's, and whether it is whole, is judged when locked.
 _SIGNS_OF_A_CONTROLLER: Final = frozenset({META_PROPERTIES, LOG_FOLDER})
 # What an interrupted first start leaves behind, and what a fresh volume holds.
@@ -137,6 +139,8 @@ def load_identity(data_dir: Path, new: Identity) -> Identity:
         era = ": it was written for a broker with ZooKeeper" if version == "0" else ""
         told = "no version" if version is None else f"version {version}"
         raise LogError(f"{path} has {told}, not {_META_PROPERTIES_VERSION}{era}")
+    if len(properties.get("node.id", "")) > LONGEST_CONTROLLER_ID:
+        raise LogError(f"{data_dir} is a copy that klamm follow keeps: klamm serve --twin begins with it")
     if properties.get("node.id") != str(CONTROLLER_ID):
         raise LogError(f"{path} belongs to node {properties.get('node.id')}, not to the controller, {CONTROLLER_ID}")
     if not properties.get("cluster.id"):

@@ -138,7 +138,8 @@ def read_changes(path: Path) -> Sequence[Step]:
     except ValueError as error:
         raise InvalidChanges(str(error)) from None
     if isinstance(content, dict) and "partitions" in content:
-        return [_reassign(path)]
+        # What `klamm try --suggest` writes of an even cluster: there is nothing to move.
+        return [Reassign({}) if content["partitions"] == [] else _reassign(path)]
     steps = _members(content, f"{path}", {"steps"}).get("steps")
     if not isinstance(steps, list) or not steps:
         raise InvalidChanges(f"{path}: steps is a list with at least one step")

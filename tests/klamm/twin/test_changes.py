@@ -61,6 +61,11 @@ def test_every_step_is_decoded(tmp_path: Path) -> None:
     ]
 
 
+def test_a_suggestion_that_moves_nothing_is_one_step(tmp_path: Path) -> None:
+    empty = {"version": 1, "partitions": list[int]()}
+    assert list(read_changes(written(tmp_path / "plan.json", empty))) == [Reassign({})]
+
+
 def test_a_file_of_kafkas_tool_is_one_step(tmp_path: Path) -> None:
     assert list(read_changes(written(tmp_path / "plan.json", PLAN))) == [Reassign({TopicPartition("t", 0): (3, 1)})]
 
@@ -89,7 +94,7 @@ def test_a_file_of_kafkas_tool_is_one_step(tmp_path: Path) -> None:
         ({"steps": [{"elect-preferred-leaders": "some"}]}, "all is expected"),
         ({"steps": [{"reassign": "missing.json"}]}, "missing.json"),
         ({"steps": [{"reassign": 7}]}, "the path of a reassignment file is expected"),
-        ({"version": 1, "partitions": []}, "partitions"),
+        ({"version": 1, "partitions": {}}, "partitions"),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_place(tmp_path: Path, content: Any, reason: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klamm.controller.log.data_dir import LOG_FOLDER
+from klamm.controller.log.data_dir import LOG_FOLDER, Identity, load_identity
 from klamm.controller.log.errors import LogError
 from klamm.controller.log.snapshot_files import SnapshotContent, SnapshotFile, snapshot_path, write_snapshot
 from klamm.protocol.record_batch import HEADER_BYTES, CorruptBatch, encode_batch
@@ -213,3 +213,9 @@ def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letters.txt").write_text("dear")
     with pytest.raises(LogError, match="is no data directory"):
         FollowedLog(tmp_path)
+
+
+def test_a_controller_does_not_start_on_a_copy(opened: Callable[[], FollowedLog]) -> None:
+    data_dir = opened().data_dir
+    with pytest.raises(LogError, match="is a copy that klamm follow keeps: klamm serve --twin begins with it"):
+        load_identity(data_dir, Identity(CLUSTER_ID, uuid_of(1)))
