@@ -62,7 +62,8 @@ def test_a_client_goes_on_when_the_directory_of_the_leader_fails(
     leader = cluster.leader(topic_name, 0)
     path = directory_of(cluster, leader, topic_name)
     cluster.take_log_dir_offline(leader, path)
-    assert cluster.leader(topic_name, 0) != leader
+    # The broker reports it with its next heartbeat.
+    cluster.wait_until(lambda: cluster.leader(topic_name, 0) != leader, SECONDS)
     client.write(topic_name, b"1")
     assert client.read(topic_name, 2) == [b"0", b"1"]
     assert values(cluster, topic_name) == [b"0", b"1"]
