@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.processes import ServerProcess
-from bench.raw_client import Refused, api_versions_frame, create_topics_frame, refuse_errors
+from bench.raw_client import Refused, api_versions_frame, create_topics_frame, receive_exactly, refuse_errors
 from bench.rows import Row, percentile
 from bench.secure_servers import PASSWORD, USER, Secured, secure_kafka, secure_klamm
 from bench.workbench import Workbench
@@ -49,16 +49,7 @@ class Wire:
     def exchange(self, frame: bytes) -> bytes:
         """Send one request, and return the answer without its size."""
         self._socket.sendall(frame)
-        return self._exactly(int.from_bytes(self._exactly(4), "big"))
-
-    def _exactly(self, size: int) -> bytes:
-        found = bytearray()
-        while len(found) < size:
-            chunk = self._socket.recv(size - len(found))
-            if not chunk:
-                raise Refused("the server closed the connection")
-            found += chunk
-        return bytes(found)
+        return receive_exactly(self._socket, int.from_bytes(receive_exactly(self._socket, 4), "big"))
 
     def _log_in(self) -> None:
         for api, version, request in (

@@ -41,6 +41,17 @@ class Exchange:
     payload: bytes
 
 
+def receive_exactly(connected: socket.socket, size: int) -> bytes:
+    """The next `size` bytes. Raises Refused if the server closes the connection before."""
+    found = bytearray()
+    while len(found) < size:
+        chunk = connected.recv(size - len(found))
+        if not chunk:
+            raise Refused("the server closed the connection")
+        found += chunk
+    return bytes(found)
+
+
 class RawClient:
     """One connection."""
 
@@ -67,17 +78,8 @@ class RawClient:
 
     def receive(self) -> bytes:
         """The next answer without its size."""
-        size = int.from_bytes(self._exactly(SIZE_BYTES), "big")
-        return self._exactly(size)
-
-    def _exactly(self, size: int) -> bytes:
-        found = bytearray()
-        while len(found) < size:
-            chunk = self._socket.recv(size - len(found))
-            if not chunk:
-                raise Refused("the server closed the connection")
-            found += chunk
-        return bytes(found)
+        size = int.from_bytes(receive_exactly(self._socket, SIZE_BYTES), "big")
+        return receive_exactly(self._socket, size)
 
     def exchange(self, frame: bytes) -> Exchange:
         """Send one request and read its answer."""

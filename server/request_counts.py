@@ -14,7 +14,7 @@ from klamm.server.response_errors import ResponseError
 
 MAX_COMBINATIONS: Final = 4_000
 MAX_APIS: Final = 200
-"""Names of APIs that are told apart: requests for APIs that Kafka does not have are among them."""
+"""The most names of APIs that are counted one by one. Clients also send the keys of APIs that Kafka does not have."""
 
 
 class Line(Protocol):
@@ -41,7 +41,7 @@ class Line(Protocol):
 
 
 class Combination(NamedTuple):
-    """What requests are told apart by."""
+    """Requests with the same values here are counted together."""
 
     api: str
     api_version: int

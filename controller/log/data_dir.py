@@ -175,6 +175,12 @@ def _decode_properties(path: Path, text: str) -> Mapping[str, str]:
     return properties
 
 
+def pairs_of(text: str) -> Mapping[str, str]:
+    """What the properties of somebody else's directory say; lines without a pair are left out."""
+    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
 def _decode_directory_id(path: Path, text: str) -> Uuid:
     try:
         directory_id = Uuid.from_text(text)

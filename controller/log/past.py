@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from klamm.controller.log.data_dir import LOG_FOLDER, META_PROPERTIES, load_small_file
+from klamm.controller.log.data_dir import LOG_FOLDER, META_PROPERTIES, load_small_file, pairs_of
 from klamm.controller.log.errors import CorruptLog, LogError, os_errors_as_log_errors
 from klamm.controller.log.quorum import Quorum
 from klamm.controller.log.segment_files import SegmentFile, list_segments, walk_batches
@@ -123,9 +123,7 @@ def _whole_batch(data: bytes, position: int) -> tuple[tuple[bytes, BatchHeader, 
 
 def _cluster_id(folder: Path) -> str | None:
     for place in (folder, folder.parent):
-        text = load_small_file(place / META_PROPERTIES)
-        for line in (text or "").splitlines():
-            name, _, value = line.partition("=")
-            if name.strip() == "cluster.id" and value.strip():
-                return value.strip()
+        found = pairs_of(load_small_file(place / META_PROPERTIES) or "").get("cluster.id")
+        if found:
+            return found
     return None

@@ -163,7 +163,7 @@ def reassign_parser() -> CommandParser:
         add_help=False,
     )
     cluster = parser.add_argument_group("cluster")
-    cluster.add_argument("--bootstrap-server", metavar="HOST:PORT,…", dest="bootstrap_servers", type=_servers,
+    cluster.add_argument("--bootstrap-server", metavar="HOST:PORT,…", dest="bootstrap_servers", type=bootstrap_servers,
         action=Once, help="brokers of the cluster")  # fmt: skip
     cluster.add_argument("--command-config", metavar="FILE", type=_path, action=Once,
         help="settings of a Kafka client: security.protocol, ssl.…, sasl.… (default: none)")  # fmt: skip
@@ -197,7 +197,8 @@ def reassign_parser() -> CommandParser:
     return parser
 
 
-def _servers(text: str) -> str:
+def bootstrap_servers(text: str) -> str:
+    """Addresses of brokers, separated by commas; used as `type=` of an argument."""
     for one in text.split(","):
         try:
             decode_address(one.strip())

@@ -76,7 +76,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker; refuse ini options that begin as the plugin's do and are nobody's."""
+    """Register the marker. Refuse an ini option whose name begins with `klamm_` if no plugin has it."""
     _refuse_unknown_ini_options(config)
     config.addinivalue_line(
         "markers",

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from klamm.admin.partition_types import TopicPartition
+from klamm.cluster.options import MAX_BROKER_ID
 from klamm.console.documents import read_document
 from klamm.protocol.near_names import did_you_mean
 from klamm.reassign.files import InvalidFile, read_targets
 
-MAX_BROKER_ID: Final = 2**31 - 1
 MAX_COUNT: Final = 2**31 - 1
 MAX_STEPS: Final = 10_000
 

@@ -19,13 +19,13 @@ from klamm.admin.client import AdminClient
 from klamm.admin.client_configs import InvalidClientProperties
 from klamm.admin.client_properties import ClientProperties, decode_client_properties
 from klamm.admin.errors import AdminError
-from klamm.console.options import CommandParser, Once, argument_of, file_path
+from klamm.console.options import CommandParser, Once, file_path
 from klamm.controller.log.data_dir import LOG_FOLDER, META_PROPERTIES, create_data_dir, replace_file
 from klamm.controller.log.epoch import encode_leader_change
 from klamm.controller.log.errors import LogError, os_errors_as_log_errors
 from klamm.controller.log.segment_files import segment_path
 from klamm.protocol.printable import printable
-from klamm.server.addresses import decode_listen
+from klamm.reassign.options import bootstrap_servers
 from klamm.twin.clone import EPOCH, Cloned, clone, log_bytes
 from klamm.twin.log_dir_sizes import SIZES_FILE
 
@@ -52,7 +52,7 @@ def clone_parser() -> CommandParser:
         example="klamm clone --bootstrap-server prod:9092 --out copy",
     )
     add = parser.add_argument
-    add("--bootstrap-server", metavar="HOST:PORT,…", type=argument_of(_servers), action=Once, required=True,
+    add("--bootstrap-server", metavar="HOST:PORT,…", type=bootstrap_servers, action=Once, required=True,
         help="brokers of the cluster")  # fmt: skip
     add("--out", metavar="DIR", type=file_path, action=Once, required=True, help="a new or empty directory")
     add("--command-config", metavar="FILE", type=file_path, action=Once,
@@ -64,12 +64,6 @@ def decode_clone_options(arguments: Sequence[str]) -> CloneOptions:
     """The options after `klamm clone`. Raises UsageError."""
     given: argparse.Namespace = clone_parser().parse_args(arguments)
     return CloneOptions(given.bootstrap_server, given.out, given.command_config)
-
-
-def _servers(text: str) -> str:
-    for one in text.split(","):
-        decode_listen(one)
-    return text
 
 
 def clone_command(options: CloneOptions) -> int:

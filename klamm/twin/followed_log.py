@@ -23,6 +23,7 @@ from klamm.controller.log.data_dir import (
     DataDirLock,
     create_data_dir,
     load_small_file,
+    pairs_of,
     refuse_foreign_dir,
     replace_file,
     sync_dir,
@@ -334,7 +335,7 @@ def _load_identity(data_dir: Path) -> FollowerIdentity | None:
     text = load_small_file(path)
     if text is None:
         return None
-    found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    found = pairs_of(text)
     try:
         replica_id = int(found["node.id"])
         if replica_id < FIRST_REPLICA_ID or found["version"] != _PROPERTIES_VERSION:

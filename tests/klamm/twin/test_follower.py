@@ -188,8 +188,8 @@ async def test_the_leader_is_found_where_an_answer_says_it_is(copy: Copy) -> Non
 
 
 async def test_without_an_address_the_next_controller_is_tried(copy: Copy) -> None:
-    nobody = Partition(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=LeaderIdAndEpoch())
-    async with controller(having(log_of([1, 2]))) as leading, controller(lambda _: nobody, newest=15) as other:
+    without_leader = Partition(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=LeaderIdAndEpoch())
+    async with controller(having(log_of([1, 2]))) as leading, controller(lambda _: without_leader, newest=15) as other:
         await copy.follow(other, leading)
     assert copy.log.end_offset == 2
     assert copy.lines[0].endswith("trying the next controller")
