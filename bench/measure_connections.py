@@ -141,7 +141,7 @@ def _rows(visits: list[Visits], seconds: list[float], left: list[Left], at_once:
     grown = [now.resident_bytes - each.before.resident_bytes for each, now in zip(visits, left, strict=True)]
     yield Row(
         group="connections",
-        what="memory that is more afterwards than before",
+        what="growth of memory",
         unit="MiB",
         klamm=max(0, grown[0]) / MIB,
         peer="kfake",

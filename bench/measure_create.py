@@ -165,7 +165,7 @@ def _compared(klamm: Creator, other: Creator) -> list[tuple[str, int, float, flo
     if other.server.name == ECHO:
         return whole
     ours, theirs = klamm.more(), other.more()
-    named = [("p99", count), ("p50 of the first tenth", tenth), ("p50 of the last tenth", tenth), ("very first", 1)]
+    named = [("p99", count), ("p50 of the first tenth", tenth), ("p50 of the last tenth", tenth), ("first request", 1)]
     more = [(*head, mine, its) for head, mine, its in zip(named, ours, theirs, strict=True)]
     return whole + [row for row in more if row[1] != tenth or tenth >= FEWEST_IN_A_TENTH]
 

@@ -48,11 +48,11 @@ def _measure_rate(bench: Workbench, kafka: ServerProcess | None, connections: in
     if kafka and connections * depth <= KAFKA_REQUESTS:
         fewer = max(bench.samples(KAFKA_REQUESTS), connections * depth)
         rates["Kafka"] = (fewer, create_rate(kafka, connections, depth, fewer))
-    plural = "s" if connections > 1 else ""
+    plural, requests_plural = "s" if connections > 1 else "", "s" if depth > 1 else ""
     return [
         Row(
             group="group commit",
-            what=f"{connections} connection{plural}, {depth} on the way on each",
+            what=f"{connections} connection{plural}, {depth} request{requests_plural} in progress on each",
             unit="requests/s",
             klamm=ours,
             peer=peer,

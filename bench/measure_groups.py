@@ -215,7 +215,7 @@ def _first_member(ours: _Subject, peers: Sequence[_Subject]) -> list[Row]:
     found = {}
     for one in (ours, *(peer for peer in peers if peer.name == "kfake")):
         found[one.name] = median([_Rebalance([one.client], f"first-{at}", [""]).run() for at in range(count)])
-    return _rows("first member in, no initial delay", "ms", found, {"kfake": 1.0})
+    return _rows("the first member joins, no initial delay", "ms", found, {"kfake": 1.0})
 
 
 def _many_groups(ours: _Subject, peers: Sequence[_Subject]) -> list[Row]:

@@ -71,7 +71,7 @@ def _row(what: str, among: list[float], without: list[float]) -> Row:
         what=f"{what}: a good client waits, p99",
         unit="ms",
         klamm=p99,
-        peer="without them",
+        peer="without hostile clients",
         theirs=percentile(without, 99),
         samples=len(among),
         mark=f"<= {MARK_MS:g} ms",

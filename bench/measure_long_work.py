@@ -53,7 +53,7 @@ def lost_broker(brokers: int, topics: int, partitions: int) -> LongWork:
         topics=topics,
         partitions=partitions,
         crash=2,
-        done="from the fencing until it is in no ISR any more",
+        done="from the fencing until it is in no ISR",
         # As leader and as follower: each partition with a replica of it changes. And the fencing itself.
         records=led * REPLICATION_FACTOR + 1,
     )

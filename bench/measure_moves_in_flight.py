@@ -123,12 +123,12 @@ def _watch(server: Klamm, client: RawClient, seen: Seen, seconds: float) -> None
 
 def rows_of(moving: Seen, still: Seen, moves: int) -> list[Row]:
     """With moves beside without."""
-    what = f"{moves:,} moves under way"
+    what = f"{moves:,} moves in progress"
     cpu, cpu_still = median(moving.cpu_percent), median(still.cpu_percent)
     rows = [
         Row(
             group="reassign",
-            what=f"{what}: processor, nobody asks",
+            what=f"{what}: processor time without requests",
             unit="% of a core",
             klamm=cpu,
             peer=WITHOUT,
@@ -144,7 +144,7 @@ def rows_of(moving: Seen, still: Seen, moves: int) -> list[Row]:
         rows.append(
             Row(
                 group="reassign",
-                what=f"{what}: a client that asks now and then, {name}",
+                what=f"{what}: a client with few requests, {name}",
                 unit="ms",
                 klamm=wait,
                 peer=WITHOUT,

@@ -109,7 +109,7 @@ def rows_of(carriers: Sequence[Carrier], records: int) -> list[Row]:
     """The first beside the second. The mark is about kfake."""
     ours, theirs = carriers
     figures = [(f"produced, {ACKS[acks]}", ours.produced[acks], theirs.produced[acks]) for acks in ACKS]
-    figures.append(("consumed by who assigns itself the partitions", ours.consumed, theirs.consumed))
+    figures.append(("consumed, partitions assigned by the client", ours.consumed, theirs.consumed))
     marked = theirs.name == "kfake"
     return [
         Row(

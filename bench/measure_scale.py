@@ -162,7 +162,7 @@ def rows_of(shape: Shape, ours: Figures, theirs: Figures) -> list[Row]:
     return [
         Row(
             group="scale",
-            what=f"{shape.title}: created by {shape.topics_per_request:,} topics, data directory beside none",
+            what=f"{shape.title}: created by {shape.topics_per_request:,} topics, Klamm with a data directory",
             unit="s",
             klamm=creation,
             peer="kfake",

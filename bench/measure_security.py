@@ -173,9 +173,9 @@ def _logins(bench: Workbench, servers: Servers) -> Iterator[Row]:
                 seconds.append(time.perf_counter() - began)
                 grown.append((process.resident_bytes - before) / count / 1024)
         yield from _beside(
-            f"{count:,} clients log in by PLAIN over {name} and stay", "s", [seconds], count, higher=False
+            f"{count:,} clients authenticate with PLAIN over {name}", "s", [seconds], count, higher=False
         )
-        yield from _beside(f"memory of each of these over {name}", "KiB", [grown], count, higher=False)
+        yield from _beside(f"memory of each of these connections over {name}", "KiB", [grown], count, higher=False)
 
 
 def _records(bench: Workbench, servers: Servers) -> Iterator[Row]:
@@ -190,7 +190,7 @@ def _records(bench: Workbench, servers: Servers) -> Iterator[Row]:
         yield row
     yield Row(
         group="security",
-        what="records of 1 kB produced over SSL beside PLAINTEXT",
+        what="records of 1 kB produced over SSL",
         unit="MB/s",
         klamm=rates["SSL"],
         peer="Klamm, PLAINTEXT",

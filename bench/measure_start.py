@@ -46,11 +46,17 @@ def measure_start(bench: Workbench) -> list[Row]:
     rows = [*_compared("kfake", klamm, kfake), *(_compared("Kafka", klamm, kafka) if kafka.seconds else ())]
     ready = median(script.seconds)
     rows.append(
-        Row(group="start", what="the same by scripts/klamm", unit="s", klamm=ready, samples=len(script.seconds))
+        Row(
+            group="start",
+            what="process spawn to ready line, started by scripts/klamm",
+            unit="s",
+            klamm=ready,
+            samples=len(script.seconds),
+        )
     )
     ready = median(first.seconds)
     rows.append(
-        Row(group="start", what="the first one after installation", unit="s", klamm=ready, samples=len(first.seconds))
+        Row(group="start", what="first start after the installation", unit="s", klamm=ready, samples=len(first.seconds))
     )
     return rows
 

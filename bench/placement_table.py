@@ -8,13 +8,13 @@ from rich.table import Table
 from bench.placement_rows import PlacementRow
 from bench.tables import coloured, three_digits, wide_console
 
-RATIO = "Klamm ÷ it"
+RATIO = "Klamm ÷ placer"
 COLUMNS = (RATIO, "placer", "median", "fastest", "n", "per broker", "per rack", "moves", "remarks", "mark")
 TEXT_COLUMNS = frozenset({"placer", "remarks", "mark"})
 WRAPPED_COLUMNS = frozenset({"remarks", "mark"})
 KEY = (
     "Per broker and per rack: replicas / leaders, largest minus smallest number. "
-    "Moves: replicas on another broker than before / the fewest that can do."
+    "Moves: replicas on another broker than before / the smallest possible number."
 )
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 

@@ -121,7 +121,7 @@ def place_few(sizes: Sizes, peers: Sequence[PlacementPeer], *, racks: int, kept:
     for peer in peers:
         calls = sizes.small_calls * (10 if peer.maker is Maker.KAFKA else 1)
         contenders.append(TheirPlacer(peer, shape, SEED, calls, fresh=not kept))
-    what = f"{_what(shape)}, view {'kept' if kept else 'made anew'}"
+    what = f"{_what(shape)}, {'the same' if kept else 'a new'} view for each placement"
     return Task(what=what, contenders=contenders, view=view, mark_seconds=100e-6, small=True)
 
 

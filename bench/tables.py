@@ -40,9 +40,10 @@ def markdown_table(rows: Sequence[Row]) -> list[str]:
 
 def with_surroundings(report: Report, lines: Sequence[str]) -> str:
     """Lines for a page with the date and the machine of the measurements."""
-    machine = "; ".join(f"{name}: {value}" for name, value in report.machine.items())
+    machine = ["| " + " | ".join(row) + " |" for row in (report.machine, map(str, report.machine.values()))]
+    machine.insert(1, "|" + "---|" * len(report.machine))
     versions = ", ".join(f"{name} {value}" for name, value in report.versions.items())
-    ending = ["", f"Machine: {machine}.", "", f"Versions: {versions}."]
+    ending = ["", *machine, "", f"Versions: {versions}."]
     return "\n".join([f"Measured on {report.date}.", "", *lines, *ending])
 
 

@@ -112,7 +112,7 @@ def test_a_table_has_the_columns_that_are_filled_and_no_others() -> None:
         "",
         "**Place one**",
         "",
-        "| Klamm ÷ it | placer | median | fastest | n |",
+        "| Klamm ÷ placer | placer | median | fastest | n |",
         "|---:|---|---:|---:|---:|",
         "|  | Klamm | 1.00 s | 500 ms | 3 |",
         "| **0.500 ×** | kfake | 1.00 s | 500 ms | 3 |",
