@@ -148,8 +148,6 @@ class Connection:
             with trio.move_on_after(FAREWELL_SECONDS, shield=True), suppress(trio.BrokenResourceError):
                 await self._stream.aclose()
         await trio.aclose_forcefully(self._stream)
-        if self._handshake is not None:
-            self._handshake.release()
 
     async def _read(self, nursery: trio.Nursery) -> bool:
         """Handle the requests that arrive. True if the client has ended its side of the connection."""

@@ -41,6 +41,3 @@ class Handshake(Protocol):
     async def shake(self, transport: trio.abc.Stream, client: Client) -> trio.abc.Stream:
         """The stream of frames. May set the client's principal. Raises ConnectionRefused."""
         ...
-
-    def release(self) -> None:
-        """The connection has ended, and its stream is closed: free what the handshake made."""

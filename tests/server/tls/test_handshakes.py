@@ -214,7 +214,7 @@ async def test_keys_and_certificates_have_to_belong_together_and_passwords_have_
 
 
 async def test_an_ended_connection_keeps_no_memory_of_openssl(clock: MockClock) -> None:
-    """trio's stream refers to itself, and Python's collector, which would find that, may not run for hours."""
+    """Python's collector, which would find a stream that refers to itself, may not run for hours."""
 
     def sessions() -> int:
         return sum(isinstance(one, ssl.SSLObject) and one.server_side for one in gc.get_objects())
