@@ -23,28 +23,30 @@ def table() -> str:
     found = effects()
     silent = sum(not effect.text and not effect.decided_by for effect in found.values())
     lines = [
-        f"Of {len(found)} configs, these do what they do in Apache Kafka. A broker config from which a topic or a",
-        "group inherits, such as `log.cleanup.policy`, is the default of that config, and `group.….min.…` and",
-        "`group.….max.…` are bounds of group configs.",
+        f"Klamm has {len(found)} configs. The configs in the first table have the same effect as in Apache Kafka.",
+        "The table does not repeat two kinds of broker configs:",
         "",
-        "| Config | Of | What it decides |",
+        "- Defaults of topic and group configs. For example, `log.cleanup.policy` is the default of `cleanup.policy`.",
+        "- The minimum and the maximum of group configs, such as `group.share.max.session.timeout.ms`.",
+        "",
+        "| Config | Of | Effect |",
         "|---|---|---|",
     ]
     obeyed = [(scope, name) for scope, name in listed() if effect_of(name, scope).is_obeyed]
     lines += [f"| `{name}` | {SCOPES[scope]} | {effect_of(name, scope).text} |" for scope, name in obeyed]
     lines += [
         "",
-        "Instead of these, options or the simulation decide:",
+        "The configs in the next table have no effect. Options of `klamm serve` or the simulation replace them:",
         "",
-        "| Config | Decided by |",
+        "| Config | Replaced by |",
         "|---|---|",
     ]
     decided = [(scope, name) for scope, name in listed() if effect_of(name, scope).decided_by]
     lines += [f"| `{name}` | {_code(effect_of(name, scope).decided_by)} |" for scope, name in decided]
     lines += [
         "",
-        f"The other {silent} configs are stored, validated and shown, and have no other effect. If one of them, or one",
-        "of the table above, is set to another value than its default, `klamm serve` names it in a warning at start.",
+        f"The other {silent} configs have no effect. Klamm validates, stores and shows them. If one of the configs",
+        "without effect has another value than its default, `klamm serve` prints a warning at the start.",
         "",
     ]
     return "\n".join(lines)

@@ -77,7 +77,7 @@ def test_each_row_is_a_config_and_has_one_text() -> None:
     ("log.cleanup.policy", "default of cleanup.policy: "),
     ("group.consumer.session.timeout.ms", "default of consumer.session.timeout.ms: "),
     ("group.share.max.session.timeout.ms", "bound of "),
-    ("listener.name.internal.max.connections", "most client connections"),
+    ("listener.name.internal.max.connections", "maximum number of client connections"),
     ("num.io.threads", ""),
     ("no.such.config", ""),
 ])  # fmt: skip
