@@ -21,19 +21,23 @@ from klamm.protocol.records.index import CONTROL, METADATA  # noqa: E402
 
 PAGE = ROOT / "docs" / "protocol.md"
 HEAD = """\
-# The protocol: which APIs are decoded and served
+# Protocol: APIs and versions
 
-Written by `tools/protocol_page.py`; `scripts/lint` checks that this page is up to date.
+Klamm encodes and decodes all requests and responses of Apache Kafka 4.3, in all versions. It also has the two APIs of
+KIP-179, which Kafka never released.
 
-Klamm declares, encodes and decodes every request and response of Apache Kafka 4.3 in every version, and the two APIs
-of KIP-179 that Kafka never released. The column "Served" has the versions that a listener of the column "On" lists in
-ApiVersions. The server closes the connection after a request of another API or version, as Apache Kafka's broker does;
-only an unknown version of ApiVersions gets an answer, UNSUPPORTED_VERSION (KIP-511). [wire.md](wire.md) shows how to
-print the messages in a shell, [protocol-library.md](protocol-library.md) how to use them from Python.
+The column "Served" has the versions that ApiVersions lists. The column "On" has the kind of the listener. If a client
+uses another API or version, the server closes the connection, as Apache Kafka does. An unknown version of ApiVersions
+gets the error UNSUPPORTED_VERSION (KIP-511).
+
+- [klamm wire](wire.md) prints messages in a shell.
+- [Protocol library](protocol-library.md) shows how to use messages in Python.
+
+`tools/protocol_page.py` writes this page.
 """
 NOTES = {
-    "Produce": "advertised from version 0 on, as by Kafka: without it librdkafka takes the broker for an old one",
-    "Fetch": "the data plane of the simulated brokers, with fetch sessions (KIP-227)",
+    "Produce": "ApiVersions lists version 0, as in Kafka; librdkafka needs it",
+    "Fetch": "with fetch sessions (KIP-227)",
     "ApiVersions": "responses always have the header of version 0",
     "BrokerRegistration": "for brokers that are not simulated",
     "BrokerHeartbeat": "for brokers that are not simulated",
@@ -73,9 +77,9 @@ def _api_row(api: Api[Message, Message]) -> tuple[str, ...]:
     newest, kept = api.latest_stable, api.kept_versions
     notes = [NOTES[api.name]] if api.name in NOTES else []
     if api.key in KIP_578_API_KEYS:
-        notes.append(f"{newest + 1} too with `--kip-578-versions`")
+        notes.append(f"{newest + 1} with `--kip-578-versions`")
     if listeners and newest < api.versions[-1]:
-        notes.append(f"{_versions(newest + 1, api.versions[-1])} not stable in Kafka 4.3")
+        notes.append(f"{_versions(newest + 1, api.versions[-1])} is not stable in Kafka 4.3")
     if api.removed_before:
         notes.append(f"{_versions(api.versions[0], api.removed_before - 1)} with `--kafka-version`")
     return (
