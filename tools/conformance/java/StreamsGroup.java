@@ -88,7 +88,7 @@ final class StreamsGroup {
             writer.start();
             awaitGroup(admin);
             awaitStandbyTasks(admin);
-            restartBrokers();
+            brokers.restartAll();
             one.close(Duration.ofSeconds(20));
             one = start("one", counter(false));
             awaitStandbyTasks(admin);
@@ -258,18 +258,6 @@ final class StreamsGroup {
         } catch (Exception error) {
             failure.set(error);
         }
-    }
-
-    private void restartBrokers() throws Exception {
-        for (int broker = 1; broker <= 3; broker++) {
-            brokers.change(broker, "stop");
-            Thread.sleep(500);
-            brokers.change(broker, "start");
-            Thread.sleep(500);
-        }
-        brokers.change(2, "kill");
-        brokers.change(2, "start"); // waits until the session of the killed broker has expired
-        Thread.sleep(500);
     }
 
     private void checkCounts() {

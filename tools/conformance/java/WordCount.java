@@ -73,7 +73,7 @@ final class WordCount {
         KafkaStreams two = counter("two");
         Thread writer = new Thread(this::write);
         writer.start();
-        restartBrokers();
+        brokers.restartAll();
         brokersAreDone.set(true);
         writer.join();
         if (failure.get() != null) {
@@ -139,18 +139,6 @@ final class WordCount {
         } catch (Exception error) {
             failure.set(error);
         }
-    }
-
-    private void restartBrokers() throws Exception {
-        for (int broker = 1; broker <= 3; broker++) {
-            brokers.change(broker, "stop");
-            Thread.sleep(500);
-            brokers.change(broker, "start");
-            Thread.sleep(500);
-        }
-        brokers.change(2, "kill");
-        brokers.change(2, "start"); // waits until the session of the killed broker has expired
-        Thread.sleep(500);
     }
 
     private void checkCounts() {
