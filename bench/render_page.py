@@ -2,8 +2,9 @@
 
 bench/render FILE      FILE is what bench/run --json wrote
 
-Warm starts, scale, limits, long work, reassignments, records, groups, clients, the pipeline, the codec and placements
-have places of their own on the page. What was not measured in the run stays as it is.
+Warm starts, scale, limits, long work, reassignments, records, groups, share and streams groups, clients, security, the
+pipeline, the codec and placements have places of their own on the page. What was not measured in the run stays as it
+is.
 """
 
 import json
@@ -24,6 +25,8 @@ PLACES = {
     "records": "records",
     "volume": "groups",
     "groups": "groups",
+    "shares": "share groups",
+    "streams": "share groups",
     "connections": "clients",
     "hostile clients": "clients",
     "security": "security",
