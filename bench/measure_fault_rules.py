@@ -48,15 +48,24 @@ def beat_of(name: str) -> Asked:
     return Asked(heartbeat.API, 4, heartbeat.HeartbeatRequest(group_id=name), CLIENT, "measuring")
 
 
+def rules_of(kind: str, number_of_rules: int) -> FaultRules:
+    rules = FaultRules(7, lambda: 0, lambda _: None, lambda: None)
+    for number in range(number_of_rules):
+        rules.add(read_rule(KINDS[kind](number)))
+    return rules
+
+
+def asked_of(kind: str, name: str) -> Asked:
+    """A request of the kind that these rules are about."""
+    return beat_of(name) if kind.startswith("groups") else produce_to(name)
+
+
 def measure(kind: str, names: Iterator[str], requests: int = REQUESTS) -> float:
     """The median of a request in µs, with a thousand rules of a kind."""
-    rules = FaultRules(7, lambda: 0, lambda _: None, lambda: None)
-    for number in range(RULES):
-        rules.add(read_rule(KINDS[kind](number)))
-    ask = beat_of if kind.startswith("groups") else produce_to
+    rules = rules_of(kind, RULES)
     spent = []
     for number in range(requests):
-        asked = ask(next(names))
+        asked = asked_of(kind, next(names))
         began = perf_counter_ns()
         if rules.concern(asked.api.key):
             rules.strike(asked, number)

@@ -3,7 +3,7 @@
 KLAMM_HYPOTHESIS_PROFILE=quick (the default) tries the same few examples on every machine; `exhaustive` tries many
 new ones, for nights and after changes of the wire format. Hypothesis stores its examples in .cache/hypothesis.
 
-`scripts/test` runs three processes (pytest-xdist). The tests of a module run in the same process, so that the module's
+`scripts/test` runs four processes (pytest-xdist). The tests of a module run in the same process, so that the module's
 fixtures are made once; all tests that share a Spark session count as one module.
 """
 

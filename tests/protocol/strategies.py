@@ -20,7 +20,7 @@ Strategy = st.SearchStrategy[Any]
 FIRST_UNKNOWN_TAG = 100
 EXAMPLES = getattr(settings.default, "max_examples", 50)
 """How many examples the hypothesis profile asks for; loops without hypothesis go by it, too."""
-FEW_EXAMPLES = max(1, EXAMPLES * 2 // 5)
+FEW_EXAMPLES = max(1, EXAMPLES // 6)
 """For a property that is tried for each of a hundred messages or versions, which share one codec."""
 _INTEGERS = {"int8": (8, True), "int16": (16, True), "uint16": (16, False), "int32": (32, True), "uint32": (32, False)}
 

@@ -149,12 +149,12 @@ def test_scripts_test_hands_its_arguments_and_pytest_s_exit_code_on(environment:
     assert "1 deselected" in stdout.splitlines()[-1]
 
 
-def test_the_tests_of_each_speed_run_in_three_processes_and_named_ones_in_one(environment: Environment) -> None:
+def test_the_tests_of_each_speed_run_in_four_processes_and_named_ones_in_one(environment: Environment) -> None:
     environment.make("test")
     (environment.folder / "bin" / "python").write_text('#!/bin/sh\necho "$@"\n')
     script = ROOT / "scripts" / "test"
-    three = "--numprocesses 3"
-    assert environment.run(script) == (0, f"-m pytest -m not slow {three}\n", "")
-    assert environment.run(script, "--slow") == (0, f"-m pytest -m slow {three}\n", "")
-    assert environment.run(script, "--slow", "-x") == (0, f"-m pytest -m slow {three} -x\n", "")
+    four = "--numprocesses 4"
+    assert environment.run(script) == (0, f"-m pytest -m not slow {four}\n", "")
+    assert environment.run(script, "--slow") == (0, f"-m pytest -m slow {four}\n", "")
+    assert environment.run(script, "--slow", "-x") == (0, f"-m pytest -m slow {four} -x\n", "")
     assert environment.run(script, "-k", "two words", "-x") == (0, "-m pytest -k two words -x\n", "")

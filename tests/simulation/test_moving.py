@@ -13,5 +13,5 @@ def test_whatever_moves_no_record_is_lost(monkeypatch: pytest.MonkeyPatch) -> No
     chosen = settings(stateful_step_count=STEPS, phases=PHASES, suppress_health_check=[HealthCheck.too_slow])
     if QUICK:
         monkeypatch.setattr(engine, "MAX_SHRINKING_SECONDS", MAX_SHRINKING_SECONDS)
-        chosen = settings(chosen, max_examples=2 * HISTORIES)
+        chosen = settings(chosen, max_examples=HISTORIES)
     run_state_machine_as_test(MovingMachine, settings=chosen)

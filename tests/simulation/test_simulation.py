@@ -13,7 +13,7 @@ MAX_SHRINKING_SECONDS = 20
 """A failure is told soon; a smaller example may be looked for at leisure."""
 QUICK = os.environ.get("KLAMM_HYPOTHESIS_PROFILE", "quick") == "quick"
 STEPS = 40
-HISTORIES = 60
+HISTORIES = 40
 """In the quick profile; others say themselves how many."""
 # What a failure depends on is told by no shorter example than that which is found: explaining takes minutes.
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)

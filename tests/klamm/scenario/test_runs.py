@@ -164,7 +164,7 @@ def test_a_scenario_fails_with_the_step_and_its_reason(
 
 
 def test_the_command_reports_line_by_line_and_as_json(
-    cluster: ServerProcess, topic: str, capsys: pytest.CaptureFixture[str]
+    cluster: ServerProcess, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Producer({"bootstrap.servers": cluster.bootstrap_servers}).list_topics(topic)
     words = ["run", "rolling-restart", "--control", cluster.control_url, "--set", f"topic={topic}"]
@@ -174,7 +174,12 @@ def test_the_command_reports_line_by_line_and_as_json(
     assert lines[1].split()[4:] == ["done", "stop_broker", "broker_id=1"]
     assert scenario_command([*words, "--json"], {}) == 0
     assert len(json.loads(capsys.readouterr().out)["steps"]) == 10
-    assert scenario_command([*words[:4], "--set", "topic=none\x1b", "--json"], {}) == 1
+    file = tmp_path / "awaits.json"
+    file.write_text(
+        '{"parameters": {"topic": "t"}, "steps": [{"wait_for_topic": {"topic": "${topic}", "timeout_seconds": 0.1}}]}'
+    )
+    missing = ["run", str(file), "--control", cluster.control_url, "--set", "topic=none\x1b", "--json"]
+    assert scenario_command(missing, {}) == 1
     assert "\x1b" not in capsys.readouterr().err
     assert scenario_command(["list"], {}) == 0
     assert "leader-loss: Under load" in capsys.readouterr().out

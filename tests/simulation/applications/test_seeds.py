@@ -36,7 +36,7 @@ from tests.simulation.applications.simulation import ACTIONS, WEIGHTS, shrunk, s
 from tests.simulation.applications.world import SUBSCRIBED_PARTITIONS
 
 ROOT = Path(__file__).resolve().parents[3]
-SEEDS = range(20)
+SEEDS = range(8)
 TRIED_SEEDS = range(40)
 DEADLINE_SECONDS = 120
 

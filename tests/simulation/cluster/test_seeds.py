@@ -14,8 +14,8 @@ from tests.simulation.cluster.violation import Violation
 from tests.simulation.cluster.world import World
 
 ROOT = Path(__file__).resolve().parents[3]
-SEEDS = range(30)
-COMPARED = (0, 7, 12)
+SEEDS = range(12)
+COMPARED = (7,)
 DEADLINE_SECONDS = 300
 
 
