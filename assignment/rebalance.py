@@ -146,7 +146,7 @@ def _chosen(view: ClusterView, brokers: Sequence[int]) -> BoolArray:
     if (at < 0).any():
         unknown = ids[at < 0]
         raise ValueError(
-            f"not in the view: {unknown.size} of {counted(ids.size, 'chosen broker')}, {first_few(unknown)}"
+            f"not in the cluster: {unknown.size} of {counted(ids.size, 'chosen broker')}, {first_few(unknown)}"
         )
     if len(np.unique(at)) < len(at):
         raise ValueError(f"given more than once: {len(at) - len(np.unique(at))} of {counted(len(at), 'chosen broker')}")

@@ -169,8 +169,24 @@ def checked_release(name: str) -> Release:
     if name in RELEASES:
         return RELEASES[name]
     raise ValueError(
-        f"there is no Kafka version {_shown(name)} (there are {', '.join(RELEASES)}){_meant(name, RELEASES)}"
+        f"there is no Kafka version {_shown(name)} (there are {', '.join(RELEASES)}){_nearest_release(name)}"
     )
+
+
+def _nearest_release(name: str) -> str:
+    """The end of the refusal of a version: its neighbours, if it is a number such as 0.11, else a similar name."""
+    words = name.split(".")
+    if len(words) < 2 or not all(word.isascii() and word.isdigit() and len(word) <= _MOST_DIGITS for word in words):
+        return _meant(name, RELEASES)
+    wanted = tuple(map(int, words))
+    numbers = {tuple(map(int, known.split("."))): known for known in RELEASES}
+    if wanted[:2] in numbers:
+        return f"; did you mean {numbers[wanted[:2]]!r}?"
+    below = [known for number, known in numbers.items() if number < wanted]
+    above = [known for number, known in numbers.items() if number > wanted]
+    if not below:
+        return f"; the oldest is {above[0]}"
+    return f"; the nearest are {below[-1]} and {above[0]}" if above else f"; the newest is {below[-1]}"
 
 
 def decode_releases(text: str) -> Emulation:

@@ -70,6 +70,9 @@ def decode_listener(text: str) -> NamedAddress:
 
 def decode_address(text: str) -> Address:
     """Parse HOST:PORT. Raises ValueError, whose text is a clause that says what is wrong."""
+    scheme, separator, _ = text.partition("://")
+    if separator:
+        raise ValueError(f"{text!r}: HOST:PORT is expected, without {scheme + separator!r}")
     host, colon, port = text.rpartition(":")
     if not colon:
         raise ValueError(f"{text!r} has no port: HOST:PORT is expected")

@@ -68,7 +68,7 @@ def decode_pipeline_options(arguments: Sequence[str]) -> PipelineOptions:
 def pipeline_command(options: PipelineOptions) -> int:
     """Run `klamm pipeline` with these options; returns the exit code."""
     if any(importlib.util.find_spec(name) is None for name in NEEDED):
-        advice = "pip install 'klamm[pipeline]'"
+        advice = "pip install '/path/to/klamm[pipeline]'"
         return _tell(f"Spark or a library for pictures is not installed: {advice}", EXIT_REFUSED)
     from klamm.pipeline.errors import PipelineError
 

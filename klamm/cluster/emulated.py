@@ -45,10 +45,10 @@ def refuse_without_listener(emulation: Emulation, listeners: ListenerPlan) -> No
     names = list(dict.fromkeys(one.name for one in among))
     for name in emulation.by_listener:
         if name not in names:
-            raise SettingsError(f"kafka_version: no broker has a listener {name!r}; there are {', '.join(names)}")
+            raise SettingsError(f"Kafka version: no broker has a listener {name!r} (known: {', '.join(names)})")
     if listeners.controller is not None and emulation.release.has_zookeeper:
         release = emulation.release.name
-        raise SettingsError(f"kafka_version {release}: its controller has no listener; 3.3 is the first with one")
+        raise SettingsError(f"Kafka version {release}: its controller has no listener; 3.3 is the first with one")
 
 
 def _max_versions(text: str, emulation: Emulation) -> dict[int, int]:
@@ -58,18 +58,18 @@ def _max_versions(text: str, emulation: Emulation) -> dict[int, int]:
     try:
         found = decode_max_versions(text, {api.name: api.key for api in APIS})
     except ValueError as error:
-        raise SettingsError(f"max_version: {error}") from None
+        raise SettingsError(f"max version: {error}") from None
     tables = serve(APIS, emulation=emulation)
     every = [tables.tables, *tables.by_listener_name.values(), *(of for _, of in tables.by_client_id)]
     for key, newest in found.items():
         served = [table[key] for of in every for table in of.values() if key in table]
         if not served:
             name = next(api.name for api in APIS if api.key == key)
-            raise SettingsError(f"max_version: {name} is not served by Kafka {emulation.release.name}")
+            raise SettingsError(f"max version: {name} is not served by Kafka {emulation.release.name}")
         for one in served:
             first, last = one.answered.start, one.answered[-1]
             if newest < first:
-                raise SettingsError(f"max_version: {one.api.name}={newest} is below the first version, {first}")
+                raise SettingsError(f"max version: {one.api.name}={newest} is below the first version, {first}")
             if newest > last and all(newest > other.answered[-1] for other in served):
-                raise SettingsError(f"max_version: {one.api.name}={newest} is above the newest version, {last}")
+                raise SettingsError(f"max version: {one.api.name}={newest} is above the newest version, {last}")
     return found

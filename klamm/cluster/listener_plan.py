@@ -75,7 +75,7 @@ def plan_listeners(
     plan = ListenerPlan([one for one in found if one.role != "controller"], controller)
     if not broker_ids and plan.controller is None:
         raise SettingsError(
-            "brokers 0: a cluster without simulated brokers needs --controller-listener, in Python controller_listener"
+            "brokers 0: a cluster without simulated brokers needs --controller-listener (in Python controller_listener)"
         )
     return replace(plan, of_single=_of_single(settings, configs, given, advertised, rules, broker_ids))
 
@@ -184,7 +184,7 @@ def _controller(options: ClusterOptions, among: Sequence[Listener], rules: "_Rul
     if own is None:
         return among[0] if among else None
     if among:
-        raise SettingsError(f"the controller's listener is given twice: {among[0].name}, and as controller_listener")
+        raise SettingsError(f"the controller's listener is given twice: {among[0].name}, and with --controller-listener (controller_listener)")
     name = rules.controllers[0]
     host = options.advertise.host if options.advertise else own.reachable_host
     return rules.served([Listener(name, own, Address(host, 0), "controller", rules.protocol_of(name, CONTROLLERS))])[0]

@@ -147,7 +147,7 @@ def checked_topic_pattern(pattern: object) -> str:
     """A pattern of topic names, as a shell has it."""
     if not isinstance(pattern, str) or not 0 < len(pattern) <= MAX_PATTERN_CHARACTERS:
         raise ValueError(
-            f"real_topics {shown(pattern)}: a pattern of 1 to {MAX_PATTERN_CHARACTERS} characters is expected, such as "
+            f"real topics {shown(pattern)}: a pattern of 1 to {MAX_PATTERN_CHARACTERS} characters is expected, such as "
             '"orders-*"'
         )
     return pattern

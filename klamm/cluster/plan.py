@@ -166,16 +166,16 @@ def _refuse_beside_a_twin(options: ClusterOptions) -> None:
     if options.twin is None:
         return
     beside = {
-        "data_dir": options.data_dir is not None,
-        "brokers": options.brokers is not None,
-        "broker_ids": bool(options.broker_ids),
+        "a data directory": options.data_dir is not None,
+        "a number of brokers": options.brokers is not None,
+        "broker ids": bool(options.broker_ids),
         "racks": bool(options.racks),
-        "cluster_id": options.cluster_id is not None,
+        "a cluster id": options.cluster_id is not None,
     }
     for name, is_given in beside.items():
         if is_given:
             raise SettingsError(
-                f"{name} cannot be given beside twin: a twin is in memory, with the brokers and the id of its cluster"
+                f"{name} cannot be given beside a twin, which is in memory and has the brokers and the id of its cluster"
             )
 
 

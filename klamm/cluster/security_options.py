@@ -41,20 +41,20 @@ def decode_user(text: str) -> tuple[str, str]:
 def checked_add_scram(arguments: object) -> tuple[str, ...]:
     """The arguments, if each is one of `kafka-storage format --add-scram`. No error has a password."""
     if isinstance(arguments, str) or not isinstance(arguments, Sequence):
-        raise ValueError('add_scram: a sequence is expected, such as ("SCRAM-SHA-256=[name=alice,password=secret]",)')
+        raise ValueError('SCRAM credentials: a sequence is expected, such as ("SCRAM-SHA-256=[name=alice,password=secret]",)')
     if len(arguments) > MAX_ADDED_CREDENTIALS:
-        raise ValueError(f"add_scram: at most {MAX_ADDED_CREDENTIALS} credentials can be added")
+        raise ValueError(f"SCRAM credentials: at most {MAX_ADDED_CREDENTIALS} credentials can be added")
     return tuple(map(decode_add_scram, arguments))
 
 
 def decode_add_scram(text: object) -> str:
     """The argument, if it can be read."""
     if not isinstance(text, str):
-        raise ValueError("add_scram: MECHANISM=[name=…,password=…] is expected")
+        raise ValueError("SCRAM credential: MECHANISM=[name=…,password=…] is expected")
     from klamm.controller.transitions.first_credentials import decode_first_credential
 
     try:
         decode_first_credential(text)
     except ValueError as error:
-        raise ValueError(f"add_scram: {error}") from None
+        raise ValueError(f"SCRAM credential: {error}") from None
     return text

@@ -29,7 +29,7 @@ def _decode_yaml(text: bytes) -> Any:
     try:
         import yaml
     except ImportError:
-        raise ValueError("YAML needs PyYAML: pip install 'klamm[yaml]', or write JSON") from None
+        raise ValueError("YAML needs PyYAML: pip install '/path/to/klamm[yaml]', or write JSON") from None
     if len(text) > MAX_YAML_BYTES:
         raise ValueError(f"at most {MAX_YAML_BYTES} bytes of YAML are read; JSON may be longer")
 

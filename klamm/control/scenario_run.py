@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any, Final, Literal, NamedTuple
 
+from klamm.console.shown import shown
 from klamm.control.fault_verbs import Fault
 from klamm.control.scenario_file import EACH_BROKER, PAUSE, REPEAT, Scenario, Step
 from klamm.protocol.near_names import did_you_mean
@@ -99,6 +100,12 @@ class Run:
             known = ", ".join(scenario.parameters) or "none"
             near = did_you_mean(unknown[0], scenario.parameters)
             raise ValueError(f"scenario {scenario.name} has no parameter {unknown[0]!r} (known: {known}){near}")
+        for name, value in parameters.items():
+            default = scenario.parameters[name]
+            if isinstance(default, int | float) and not isinstance(value, int | float):
+                raise ValueError(
+                    f"scenario {scenario.name}: parameter {name} {shown(value)}: a number is expected, such as {default}"
+                )
         self._scenario = scenario
         self._values = {**scenario.parameters, **parameters}
         self._said = said

@@ -6,6 +6,7 @@ after SIGINT and 143 after SIGTERM; then one line on stderr says why.
 
 import argparse
 import json
+import re
 import signal
 import sys
 import threading
@@ -25,6 +26,7 @@ URL_VARIABLE = "KLAMM_CONTROL_URL"
 EXIT_DONE, EXIT_FAILED, EXIT_REFUSED = 0, 1, 2
 EXIT_BY_SIGNAL = 128
 """Plus the number of the signal, as shells have it."""
+_NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
 LONG_SECONDS = 1.0
 """A step that takes longer is printed when this time is over, and again when it ends."""
 
@@ -35,6 +37,13 @@ class Stopped(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
+
+
+class _NoCluster(argparse.Action):
+    """Refuses the address of a cluster."""
+
+    def __call__(self, *_: Any) -> None:
+        raise argparse.ArgumentError(self, "this command asks no cluster: leave the address out")
 
 
 def scenario_parser() -> CommandParser:
@@ -62,7 +71,11 @@ def scenario_parser() -> CommandParser:
     showing.set_defaults(action=_show)
     showing.add_argument("scenario", metavar="FILE", help="a file, or the name of a scenario that comes with Klamm")
     text = "list the scenarios that come with Klamm"
-    commands.add_parser("list", help=text, description=text, example="klamm scenario list").set_defaults(action=_list)
+    listing = commands.add_parser("list", help=text, description=text, example="klamm scenario list")
+    listing.set_defaults(action=_list)
+    for without_cluster in (showing, listing):
+        for option in ("--url", "--control"):
+            without_cluster.add_argument(option, action=_NoCluster, help=argparse.SUPPRESS)
     return parser
 
 
@@ -185,4 +198,6 @@ def _parameter(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"{text[:40]!r}: NAME=VALUE is expected")
-    return name, int(value) if value.isascii() and value.isdigit() and len(value) < 19 else value
+    if _NUMBER.fullmatch(value) is None:
+        return name, value
+    return name, float(value) if "." in value else int(value)

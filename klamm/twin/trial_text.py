@@ -63,7 +63,7 @@ def changed_lines(trial: Trial, number: int) -> Iterator[str]:
             yield f"{text}: {first} -> {last}"
         changed |= first != last or during > max(first, last)
     if not changed:
-        yield "no partition lacks more or less than before"
+        yield "no change in leaders, ISRs or racks"
 
 
 def broker_rows(trial: Trial, received: Mapping[int, int] | None) -> list[tuple[str, ...]]:
@@ -127,7 +127,7 @@ def size_text(size: float) -> str:
 
 def _state(broker: BrokerCounts | None) -> str:
     if broker is None:
-        return "none"
+        return "removed"
     return "up" if broker.is_up else "down"
 
 

@@ -41,12 +41,12 @@ def _limit(trial: Trial) -> bool:
 
 FAILURES: Final[Mapping[str, tuple[str, Callable[[Trial], bool]]]] = {
     "under-min-isr": ("more partitions than before are under min.insync.replicas, or without a leader", _under_min_isr),
-    "limit": ("a limit of KIP-578 is exceeded, or refuses something", _limit),
+    "limit": ("a broker exceeds a limit of KIP-578, or the limit refuses a change", _limit),
     "rack": (
         "more partitions than before are in fewer racks than they could be",
         lambda trial: trial.after.few_racks > trial.before.few_racks,
     ),
-    "refused": ("something is refused", lambda trial: any(step.refused for step in trial.steps)),
+    "refused": ("the cluster refuses a change", lambda trial: any(step.refused for step in trial.steps)),
     "unfinished": ("a reassignment cannot end", lambda trial: any(step.unfinished for step in trial.steps)),
 }
 
@@ -70,8 +70,8 @@ def try_parser() -> CommandParser:
     """The options of `klamm try`."""
     parser = CommandParser(
         prog="klamm try",
-        description="Apply changes to a fork of a cluster's metadata, and report what is refused, what moves, and what "
-        "becomes of leaders, racks, limits and ISRs. The metadata is only read.",
+        description="Apply changes to a fork of a cluster's metadata. The report has the refused changes, the moved replicas, and "
+        "the effects on leaders, racks, limits and ISRs. Klamm only reads the metadata.",
         example="klamm try --twin copy plan.json --fail-on under-min-isr,limit",
     )
     add = parser.add_argument
@@ -83,9 +83,9 @@ def try_parser() -> CommandParser:
         help="print a reassignment file that makes replicas even with few moves, instead of a report")  # fmt: skip
     add("--broker-list", metavar="N,…", type=argument_of(_broker_ids), action=Once,
         help="with --suggest: the brokers that may hold replicas (default: those that are up)")  # fmt: skip
-    add("--profile", choices=("kip", "kafka"), default="kip",
+    add("--profile", choices=("kip", "kafka"), action=Once,
         help="kip: with limits and placeholders, kafka: as Apache Kafka 4.3 (default: kip)")  # fmt: skip
-    add("--output", choices=("text", "json", "html"), default="text", help="the form of the report (default: text)")
+    add("--output", choices=("text", "json", "html"), action=Once, help="the form of the report (default: text)")
     add("--sizes", metavar="FILE", type=file_path, action=Once,
         help="the sizes of replicas, as kafka-log-dirs --describe printed them (default: those of klamm "
         "clone)")  # fmt: skip
@@ -103,17 +103,36 @@ def decode_try_options(arguments: Sequence[str]) -> TryOptions:
         raise UsageError("either FILE with changes or --suggest is needed")
     if given.broker_list is not None and not given.suggest:
         raise UsageError("--broker-list is for --suggest")
+    if given.suggest:
+        _refuse_beside_suggest(given)
     return TryOptions(
         given.twin,
         given.changes,
         given.suggest,
         given.broker_list,
-        given.profile,
-        given.output,
+        given.profile or "kip",
+        given.output or "text",
         given.sizes,
         given.rate,
         given.fail_on or (),
     )
+
+
+def _refuse_beside_suggest(given: argparse.Namespace) -> None:
+    """Options of the report, because --suggest prints a plan and no report. Raises UsageError."""
+    beside = {
+        "--fail-on": given.fail_on is not None,
+        "--sizes": given.sizes is not None,
+        "--rate": given.rate is not None,
+        "--profile": given.profile is not None,
+        "--output": given.output is not None,
+    }
+    for option, is_given in beside.items():
+        if is_given:
+            raise UsageError(
+                f"{option} cannot be given beside --suggest, which prints a plan: save the plan, and try it with "
+                f"klamm try --twin PATH PLAN {option} …"
+            )
 
 
 def _broker_ids(text: str) -> Sequence[int]:

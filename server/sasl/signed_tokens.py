@@ -39,7 +39,7 @@ def decode_jwks(data: bytes) -> list[PublicKey]:
     try:
         from jwt import PyJWK, PyJWTError
     except ImportError:
-        raise JwksError("signed tokens need the package pyjwt: pip install 'klamm[security]'") from None
+        raise JwksError("signed tokens need the package pyjwt: pip install '/path/to/klamm[security]'") from None
     try:
         keys = [
             PublicKey(PyJWK(one).key, one.get("kid"), one.get("alg"))

@@ -272,7 +272,7 @@ def test_an_empty_placement_is_unchanged() -> None:
         ([[10, 11], [12, -1], [-1, 10], [-1, 11]], None, "2 rows with a placeholder before a broker: 2, 3"),
         ([[10, 11], [10, 12], [10, 11]], None, "1 broker with fewer replicas .*: 11"),
         ([[10, 11]], [], r"one broker id or more, not .* of shape \(0,\)"),
-        ([[10, 11]], [10, 99, 98], "not in the view: 2 of 3 chosen brokers, 99, 98"),
+        ([[10, 11]], [10, 99, 98], "not in the cluster: 2 of 3 chosen brokers, 99, 98"),
         ([[10, 11]], [10, 11, 10], "given more than once: 1 of 3 chosen brokers"),
     ],
 )

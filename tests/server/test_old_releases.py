@@ -161,6 +161,10 @@ BAD_RELEASES = {
         "did you mean '2.8'?"
     ),
     "": "there is no Kafka version '' (there are 2.1, ",
+    "0.11": f"there is no Kafka version '0.11' (there are {', '.join(RELEASES)}); the oldest is 2.1",
+    "2.6.1": f"there is no Kafka version '2.6.1' (there are {', '.join(RELEASES)}); the nearest are 2.4 and 2.8",
+    "3.9.2": f"there is no Kafka version '3.9.2' (there are {', '.join(RELEASES)}); did you mean '3.9'?",
+    "4.10": f"there is no Kafka version '4.10' (there are {', '.join(RELEASES)}); the newest is 4.3",
     "3.6,3.3": "'3.3' is given twice",
     "a=2.1,A=2.4": "'A=2.4' is given twice",
     "client:a=2.1,client:a=2.4": "'client:a=2.4' is given twice",

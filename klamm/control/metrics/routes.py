@@ -16,7 +16,7 @@ from klamm.server.server import Server
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-NOT_INSTALLED: Final = "metrics need prometheus-client: install klamm[metrics]"
+NOT_INSTALLED: Final = "metrics need prometheus-client: pip install '/path/to/klamm[metrics]'"
 
 
 def metrics_routes(server: Server) -> RouteGroup:

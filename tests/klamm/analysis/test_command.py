@@ -124,7 +124,7 @@ def test_without_spark_one_line_says_what_to_install(tmp_path: Path) -> None:
     code, stdout, stderr = run("verify", "--log", "x", path=tmp_path)
     assert (code, stdout) == (2, "")
     assert stderr == (
-        "klamm pipeline: Spark or a library for pictures is not installed: pip install 'klamm[pipeline]'\n"
+        "klamm pipeline: Spark or a library for pictures is not installed: pip install '/path/to/klamm[pipeline]'\n"
     )
 
 

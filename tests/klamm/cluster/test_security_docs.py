@@ -22,14 +22,25 @@ from tests.server.test_listener import free_ports_in_a_row
 
 PAGE = (ROOT / "docs" / "security.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-SUITE, CLIENT = (text for language, text in BLOCKS if language == "python")
+SUITE, AUTO_CLIENT, CLIENT = (text for language, text in BLOCKS if language == "python")
 AUTO, OWN, ADDED, SCRAM = (text for language, text in BLOCKS if language == "sh")
 (READY,) = (text for language, text in BLOCKS if not language)
 (PROPERTIES,) = (text for language, text in BLOCKS if language == "properties")
 
 
+def shown_client(program: str) -> AdminClient:
+    """The client that the last statement of a program of the page makes."""
+    *statements, expression = ast.parse(program).body
+    assert isinstance(expression, ast.Expr)
+    names: dict[str, Any] = {}
+    exec(compile(ast.Module(statements, []), "docs/security.md", "exec"), names)
+    client = eval(compile(ast.Expression(expression.value), "docs/security.md", "eval"), names)
+    assert isinstance(client, AdminClient)
+    return client
+
+
 def test_all_blocks_of_the_page_are_run_here() -> None:
-    assert sorted(language for language, _ in BLOCKS) == ["", "properties", "python", "python", *["sh"] * 4]
+    assert sorted(language for language, _ in BLOCKS) == ["", "properties", *["python"] * 3, *["sh"] * 4]
 
 
 def test_the_suite_shown_passes(tmp_path: Path) -> None:
@@ -60,16 +71,8 @@ def test_certificates_are_made_as_shown_and_go_with_the_server() -> None:
         assert {path.name for path in folder.iterdir()} >= {"ca.pem", "truststore.p12", "alice.pem"}
         trusted = pkcs12.load_pkcs12((folder / "truststore.p12").read_bytes(), b"klamm")
         assert len(trusted.additional_certs) == 1
-        client = AdminClient(
-            {
-                "bootstrap.servers": servers.partition("=")[2].rstrip(),
-                "security.protocol": "SASL_SSL",
-                "ssl.ca.location": str(folder / "ca.pem"),
-                "sasl.mechanism": "PLAIN",
-                "sasl.username": "alice",
-                "sasl.password": "secret",
-            }
-        )
+        settings = AUTO_CLIENT.replace("127.0.0.1:9092", servers.partition("=")[2].rstrip())
+        client = shown_client(re.sub(r"/tmp/klamm-tls-\w+", str(folder), settings))
         assert len(client.list_topics(timeout=SECONDS).brokers) == 3
         process.terminate()
         assert process.wait(SECONDS) == 0
@@ -88,11 +91,7 @@ def test_listeners_with_kafka_s_settings_serve_the_client_shown(
     _, *options = shlex.split(serve)[1:]
     with serving(*options, "--request-log", "requests.jsonl") as process:
         assert "bootstrap.servers=" in first_line(process)
-        *statements, expression = ast.parse(CLIENT.replace("9192", str(plain + 1))).body
-        assert isinstance(expression, ast.Expr)
-        names: dict[str, Any] = {}
-        exec(compile(ast.Module(statements, []), "docs/security.md", "exec"), names)
-        client = eval(compile(ast.Expression(expression.value), "docs/security.md", "eval"), names)
+        client = shown_client(CLIENT.replace("9192", str(plain + 1)))
         assert len(client.list_topics(timeout=SECONDS).brokers) == 1
         process.terminate()
         assert process.wait(SECONDS) == 0

@@ -156,7 +156,7 @@ async def test_a_source_that_is_none_is_refused(tmp_path: Path, name: str, reaso
     "beside", [{"brokers": 3}, {"broker_ids": (1,)}, {"racks": ("a",)}, {"data_dir": "x"}, {"cluster_id": CLUSTER_ID}]
 )
 def test_what_the_metadata_says_cannot_be_given(beside: dict[str, Any]) -> None:
-    with pytest.raises(klamm.ClusterError, match=f"{next(iter(beside))} cannot be given beside twin"):
+    with pytest.raises(klamm.ClusterError, match="cannot be given beside a twin"):
         klamm.Cluster(twin="x", **beside)
 
 

@@ -107,7 +107,7 @@ def test_somebody_else_on_the_port_is_told(answer: bytes, said: str) -> None:
     (["start", "2", "--crash"], "unrecognized arguments: --crash"),
     (["add", "--rac", "r"], "unrecognized arguments: --rac r"),
     (["--url", "", "brokers"], "give --url http://HOST:PORT or set KLAMM_CONTROL_URL"),
-    (["--url", "127.0.0.1:80", "brokers"], "'127.0.0.1:80' is no URL of a control interface"),
+    (["--url", "127.0.0.1:80", "brokers"], "expected; did you mean 'http://127.0.0.1:80'?"),
     (["--url", "ftp://127.0.0.1:80", "brokers"], "is no URL"),
     (["--url", "http://127.0.0.1", "brokers"], "is no URL"),
     (["--url", "http://127.0.0.1:x", "brokers"], "is no URL"),

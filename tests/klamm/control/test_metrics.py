@@ -211,7 +211,8 @@ trio.run(main)
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.stdout == "(501, {'error': 'metrics need prometheus-client: install klamm[metrics]'})\n", done.stderr
+    reason = "metrics need prometheus-client: pip install '/path/to/klamm[metrics]'"
+    assert done.stdout == f"{(501, {'error': reason})}\n", done.stderr
 
 
 def counted(counts: RequestCounts, **members: object) -> None:

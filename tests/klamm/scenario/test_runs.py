@@ -182,7 +182,7 @@ def test_the_command_reports_line_by_line_and_as_json(
     assert scenario_command(missing, {}) == 1
     assert "\x1b" not in capsys.readouterr().err
     assert scenario_command(["list"], {}) == 0
-    assert "leader-loss: Under load" in capsys.readouterr().out
+    assert "leader-loss: The leader of a partition crashes" in capsys.readouterr().out
 
 
 def test_the_command_s_exit_codes(cluster: ServerProcess, tmp_path: Path) -> None:
@@ -287,6 +287,11 @@ def test_the_steps_of_a_scenario_are_shown(tmp_path: Path, capsys: pytest.Captur
     assert "take_disk" in json.loads(capsys.readouterr().out)["steps"][1]
     with pytest.raises(UsageError, match="did you mean 'full-disk'"):
         scenario_command(["show", "fulldisk"], {})
+    for command in (["list"], ["show", "full-disk"]):
+        with pytest.raises(UsageError, match="argument --url: this command asks no cluster"):
+            scenario_command([*command, "--url", "http://127.0.0.1:1"], {})
+    with pytest.raises(UsageError, match="split-client: parameter broker 'two': a number is expected, such as 1"):
+        scenario_command(["run", "split-client", "--url", "http://127.0.0.1:1", "--set", "broker=two"], {})
 
 
 def test_a_misspelt_name_is_refused_before_a_missing_address() -> None:

@@ -1,4 +1,4 @@
-"""docs/testing.md and the example in the README agree with the code, and the examples run.
+"""docs/testing.md and the example in the README agree with the code. Their examples and those of docs/faults.md run.
 tools/toolchain_checks/pytest_project.py runs all files of the page, with pytest-asyncio installed; these tests run
 those that need less."""
 
@@ -18,7 +18,9 @@ from tests.klamm.testing.test_pytest_plugin import await_end
 ROOT = Path(klamm.__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "testing.md").read_text()
 README = (ROOT / "README.md").read_text()
-FILES = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
+FAULTS = (ROOT / "docs" / "faults.md").read_text()
+FILE = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILES = dict(FILE.findall(PAGE))
 
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
@@ -42,7 +44,7 @@ def test_every_option_is_described_and_no_other() -> None:
 
 def test_the_suites_shown_pass(tmp_path: Path) -> None:
     (example,) = re.findall(r"^```python\n(import pytest\n.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    for name, text in {**FILES, "test_readme.py": example}.items():
+    for name, text in {**FILES, **dict(FILE.findall(FAULTS)), "test_readme.py": example}.items():
         if "asyncio" not in name:
             (tmp_path / name).write_text(text)
     (toml,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -58,7 +60,7 @@ def test_the_suites_shown_pass(tmp_path: Path) -> None:
     )
     ended = run(tmp_path, sys.executable, "-P", "-m", "pytest", *options)
     assert ended.returncode == 0, ended.stdout
-    assert "6 passed" in ended.stdout
+    assert "8 passed" in ended.stdout
 
 
 def test_the_unittest_shown_passes(tmp_path: Path) -> None:

@@ -107,6 +107,8 @@ def test_a_decommissioned_broker_holds_nothing_and_is_gone(
     assert step["refused"] == 0
     assert step["copied_replicas"] > 0
     assert [one["broker_id"] for one in step["after"]["brokers"]] == [1, 2, 3, 4, 6]
+    _, text, _ = tried(twin, tmp_path, capsys, [{"decommission": 5}])
+    assert "up -> removed" in text
     assert (step["after"]["under_replicated"], step["after"]["offline"]) == (0, 0)
 
 
@@ -135,7 +137,7 @@ def test_without_trouble_every_kind_of_failure_passes(
     code, out, err = tried(twin, tmp_path, capsys, steps, "--fail-on", kinds)
     assert (code, err) == (0, "")
     assert out.splitlines()[0].endswith(": 18 partitions on 6 brokers")
-    assert out.count("no partition lacks more or less than before") == 4
+    assert out.count("no change in leaders, ISRs or racks") == 4
 
 
 def test_impossible_steps_are_refusals(twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -174,6 +176,8 @@ def test_a_suggestion_is_a_file_that_makes_it_even(
     assert main(["try", "--twin", str(twin), "--suggest", "--broker-list", "1,2,3"]) == 0
     suggested = json.loads(capsys.readouterr().out)["partitions"]
     assert {broker for one in suggested for broker in one["replicas"]} == {1, 2, 3}
+    assert main(["try", "--twin", str(twin), "--suggest", "--broker-list", "1,2,99"]) == 1
+    assert "not in the cluster: 1 of 3 chosen brokers, 99" in capsys.readouterr().err
     assert main(["try", "--twin", str(twin), "--suggest", "--broker-list", "1,2"]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
 
@@ -194,6 +198,11 @@ def test_the_page_escapes_every_name(twin: Path, tmp_path: Path, capsys: pytest.
         (["--twin", "x"], "either FILE with changes or --suggest is needed"),
         (["--twin", "x", "f", "--suggest"], "either FILE with changes or --suggest is needed"),
         (["--twin", "x", "f", "--broker-list", "1"], "--broker-list is for --suggest"),
+        (["--twin", "x", "--suggest", "--fail-on", "rack"], "--fail-on cannot be given beside --suggest"),
+        (["--twin", "x", "--suggest", "--sizes", "f"], "--sizes cannot be given beside --suggest"),
+        (["--twin", "x", "--suggest", "--rate", "1"], "--rate cannot be given beside --suggest"),
+        (["--twin", "x", "--suggest", "--profile", "kip"], "--profile cannot be given beside --suggest"),
+        (["--twin", "x", "--suggest", "--output", "text"], "--output cannot be given beside --suggest"),
         (["--twin", "x", "--suggest", "--broker-list", "1,1"], "distinct broker ids"),
         (["--twin", "x", "f", "--rate", "0"], "--rate"),
         (["--twin", "x", "f", "--fail-on", "racks"], "is none of under-min-isr, limit, rack"),
