@@ -184,7 +184,10 @@ def _controller(options: ClusterOptions, among: Sequence[Listener], rules: "_Rul
     if own is None:
         return among[0] if among else None
     if among:
-        raise SettingsError(f"the controller's listener is given twice: {among[0].name}, and with --controller-listener (controller_listener)")
+        raise SettingsError(
+            f"the controller's listener is given twice: {among[0].name}, and with --controller-listener "
+            "(in Python controller_listener)"
+        )
     name = rules.controllers[0]
     host = options.advertise.host if options.advertise else own.reachable_host
     return rules.served([Listener(name, own, Address(host, 0), "controller", rules.protocol_of(name, CONTROLLERS))])[0]

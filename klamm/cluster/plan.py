@@ -175,7 +175,7 @@ def _refuse_beside_a_twin(options: ClusterOptions) -> None:
     for name, is_given in beside.items():
         if is_given:
             raise SettingsError(
-                f"{name} cannot be given beside a twin, which is in memory and has the brokers and the id of its cluster"
+                f"{name} cannot be given beside a twin, which has the brokers and the id of its cluster"
             )
 
 

@@ -41,7 +41,9 @@ def decode_user(text: str) -> tuple[str, str]:
 def checked_add_scram(arguments: object) -> tuple[str, ...]:
     """The arguments, if each is one of `kafka-storage format --add-scram`. No error has a password."""
     if isinstance(arguments, str) or not isinstance(arguments, Sequence):
-        raise ValueError('SCRAM credentials: a sequence is expected, such as ("SCRAM-SHA-256=[name=alice,password=secret]",)')
+        raise ValueError(
+            'SCRAM credentials: a sequence is expected, such as ("SCRAM-SHA-256=[name=alice,password=secret]",)'
+        )
     if len(arguments) > MAX_ADDED_CREDENTIALS:
         raise ValueError(f"SCRAM credentials: at most {MAX_ADDED_CREDENTIALS} credentials can be added")
     return tuple(map(decode_add_scram, arguments))

@@ -57,7 +57,9 @@ def new_throw_away_tls(hosts: Iterable[str], users: Iterable[str]) -> ThrowAwayT
         from cryptography import x509
         from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
     except ImportError:
-        raise SettingsError("certificates need the package cryptography: pip install '/path/to/klamm[security]'") from None
+        raise SettingsError(
+            "certificates need the package cryptography: pip install '/path/to/klamm[security]'"
+        ) from None
     authority = _Authority()
     names = [*dict.fromkeys((*LOCAL_NAMES, *hosts))]
     key, certificate = authority.sign("Klamm broker", [_alternative(name) for name in names])

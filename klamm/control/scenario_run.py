@@ -104,7 +104,8 @@ class Run:
             default = scenario.parameters[name]
             if isinstance(default, int | float) and not isinstance(value, int | float):
                 raise ValueError(
-                    f"scenario {scenario.name}: parameter {name} {shown(value)}: a number is expected, such as {default}"
+                    f"scenario {scenario.name}: parameter {name} {shown(value)}: "
+                    f"a number is expected, such as {default}"
                 )
         self._scenario = scenario
         self._values = {**scenario.parameters, **parameters}

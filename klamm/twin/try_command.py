@@ -70,8 +70,8 @@ def try_parser() -> CommandParser:
     """The options of `klamm try`."""
     parser = CommandParser(
         prog="klamm try",
-        description="Apply changes to a fork of a cluster's metadata. The report has the refused changes, the moved replicas, and "
-        "the effects on leaders, racks, limits and ISRs. Klamm only reads the metadata.",
+        description="Apply changes to a fork of a cluster's metadata. The report has the refused changes, the moved "
+        "replicas, and the effects on leaders, racks, limits and ISRs. Klamm only reads the metadata.",
         example="klamm try --twin copy plan.json --fail-on under-min-isr,limit",
     )
     add = parser.add_argument

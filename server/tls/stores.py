@@ -60,7 +60,9 @@ def _decode_pkcs12(data: bytes, password: str | None) -> KeyMaterial:
     try:
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
     except ImportError:
-        raise StoreError("a PKCS12 store needs the package cryptography: pip install '/path/to/klamm[security]'") from None
+        raise StoreError(
+            "a PKCS12 store needs the package cryptography: pip install '/path/to/klamm[security]'"
+        ) from None
     try:
         store = pkcs12.load_pkcs12(data, None if password is None else password.encode())
     except ValueError:
