@@ -17,12 +17,12 @@ TOPIC_POLICY_CONFIG: Final = "create.topic.policy.class.name"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedTopic:
-    """A topic to create, or to alter (KIP-179), as the create-topic policy gets it.
+    """The argument of the create-topic policy: a topic to create, or to alter (KIP-179).
 
-    The counts are those that the topic would get, with the broker's defaults; both are None if the request has manual
-    assignments. Then `replica_assignments` has the broker ids of each partition by its index, and else it is None.
-    `configs` are those in the request, or those of the altered topic. The checks for brokers and limits have passed.
-    """
+    The numbers are those of the new topic, with the broker's defaults. Both are None if the request has manual
+    assignments. `replica_assignments` then has the broker ids of each partition by its index. Otherwise it is None.
+    `configs` are those of the request, or those of the altered topic. The topic has passed the checks of brokers and
+    limits."""
 
     topic_name: str
     num_partitions: int | None = None

@@ -50,7 +50,7 @@ class NotServed(ProtocolError):
 
 @dataclass(frozen=True, slots=True)
 class ApiError:
-    """Why one topic, partition or resource of a request was refused, for the response."""
+    """The reason why a topic, partition or resource of a request was refused."""
 
     code: ErrorCode
     message: str | None = None

@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT))
 import klamm  # noqa: E402 - found once the path is set
 
 FOLDER = ROOT / "docs" / "reference"
-WRITTEN = "Written by `tools/reference_pages.py`; `scripts/lint` checks that this page is up to date."
+WRITTEN = "`tools/reference_pages.py` writes this page. `scripts/lint` checks it."
 COMMANDS = (
     "",
     "serve",

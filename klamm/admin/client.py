@@ -48,39 +48,39 @@ class AdminClient(PartitionRequests):
     """A client of one cluster: `async with klamm.AdminClient("127.0.0.1:9092") as admin:`.
 
     Args:
-        bootstrap_servers: `HOST:PORT,HOST:PORT`; they are tried in this order, then brokers in the metadata. IPv6 hosts
-            need brackets.
+        bootstrap_servers: `HOST:PORT,HOST:PORT`. The client tries them in this order, and then the brokers in the
+            metadata. IPv6 hosts need brackets.
         client_id: the client id in the header of each request (`klamm-admin`).
-        request_timeout_seconds: how long one call may take, connecting included (60 s). For another limit put the call
-            under a trio cancel scope: the client can be used after a cancelled call.
+        request_timeout_seconds: the time limit of one call, with the connection (60 s). For another limit, put the call
+            under a trio cancel scope. The client can be used after a cancelled call.
         properties: the settings of Kafka's clients by name, or a file with them, such as `client.properties`:
             security.protocol, ssl.…, sasl.…, client.id, default.api.timeout.ms. A warning names those without effect.
-        security_protocol, mechanism, user, password, ca_file, certificate_file: the usual ones of these, as keywords,
-            which override `properties`. `client_config("klamm")` of a cluster returns them.
-        max_frame_bytes: a longer answer ends the connection. 100 MiB hold the metadata of two million partitions.
+        security_protocol, mechanism, user, password, ca_file, certificate_file: keywords for the usual settings. They
+            override `properties`. `client_config("klamm")` of a cluster returns them.
+        max_frame_bytes: the largest response, in bytes. A larger one ends the connection. 100 MiB are enough for the
+            metadata of two million partitions.
 
     Raises (the class itself):
         InvalidClientProperties: settings that cannot be used.
 
     Raises (every method):
-        TypeError: an argument is of another type than it should be, such as one name where a list of names belongs.
-        ClusterUnreachable: no answer. Whether a change was made is then unknown.
-        AuthenticationFailed: the broker refused the client's password, token or certificate, or the client the
-            certificate of the broker.
-        NotSupportedByBroker: no version that the broker supports can express the request.
-        RequestFailed: the request as a whole was refused. If only some items are refused,
-            nothing is raised: the `error` of their results is set.
+        TypeError: an argument has a wrong type, such as one name instead of a list of names.
+        ClusterUnreachable: no response. It is then unknown whether the cluster made the change.
+        AuthenticationFailed: the broker refused the client's password, token or certificate, or the client refused the
+            broker's certificate.
+        NotSupportedByBroker: the broker supports no version of the API that can express the request.
+        RequestFailed: the broker refused the whole request. If it refuses only some items, the method raises nothing
+            and sets the `error` of their results.
 
-    Several tasks may use one client at once; their requests share the connection.
-    """
+    Several tasks may use one client at the same time. Their requests share the connection."""
 
     async def create_topics(
         self, topics: Iterable[NewTopic | str], *, validate_only: bool = False, timeout_ms: int = SERVER_TIMEOUT_MS
     ) -> tuple[CreatedTopic, ...]:
-        """Create topics; a name alone means `NewTopic(name)`. Returns one result per name, in the broker's order.
+        """Create topics. A name alone means `NewTopic(name)`. Returns one result per name, in the broker's order.
 
-        With `validate_only` everything is checked and nothing is created. `timeout_ms` is the server's time limit.
-        """
+        With `validate_only`, the broker checks the request and creates nothing. `timeout_ms` is the server's time
+        limit."""
         body = create_topics.CreateTopicsRequest(
             topics=[decoding.encode_new_topic(topic) for topic in checked_items("topics", topics, NewTopic, str)],
             timeout_ms=timeout_ms,
@@ -92,7 +92,7 @@ class AdminClient(PartitionRequests):
     async def create_partitions(
         self, topics: Iterable[NewPartitions], *, validate_only: bool = False, timeout_ms: int = SERVER_TIMEOUT_MS
     ) -> tuple[TopicResult, ...]:
-        """Raise the partition counts of topics to a total; one result per topic."""
+        """Raise the numbers of partitions of topics to a total. Returns one result per topic."""
         body = create_partitions.CreatePartitionsRequest(
             topics=[decoding.encode_new_partitions(topic) for topic in checked_items("topics", topics, NewPartitions)],
             timeout_ms=timeout_ms,
@@ -108,11 +108,10 @@ class AdminClient(PartitionRequests):
         validate_only: bool = False,
         timeout_ms: int = SERVER_TIMEOUT_MS,
     ) -> tuple[TopicResult, ...]:
-        """Alter counts of partitions, replication factors or assignments (KIP-179); one result per topic.
+        """Alter numbers of partitions, replication factors or assignments (KIP-179). Returns one result per topic.
 
-        A result without an error means that the alteration has begun; `replica_status` returns how far replicas are.
-        Apache Kafka does not support this API: `NotSupportedByBroker`.
-        """
+        A result without an error means that the change has begun. `replica_status` returns the progress of replicas.
+        Apache Kafka does not support this API, and the method raises `NotSupportedByBroker`."""
         wanted = checked_items("alterations", alterations, TopicAlteration)
         body = alter_topics.AlterTopicsRequest(
             alter_topic_requests=[decoding.encode_topic_alteration(alteration) for alteration in wanted],
@@ -127,7 +126,7 @@ class AdminClient(PartitionRequests):
     async def delete_topics(
         self, topics: Iterable[str | Uuid], *, timeout_ms: int = SERVER_TIMEOUT_MS
     ) -> tuple[TopicResult, ...]:
-        """Delete topics by name or by id (`Uuid`); one result per entry, in the broker's order."""
+        """Delete topics by name or by id (`Uuid`). Returns one result per entry, in the broker's order."""
         wanted = checked_items("topics", topics, str, Uuid)
         with self._deadline():
             version = (await self._connected(None)).version_of(delete_topics.API)
@@ -149,10 +148,10 @@ class AdminClient(PartitionRequests):
         include_synonyms: bool = False,
         include_documentation: bool = False,
     ) -> tuple[ResourceConfigs, ...]:
-        """The effective configs of each resource, in the order asked; `keys` are the config names, None means all.
+        """The effective configs of each resource, in the order of `resources`. `keys` are the config names. None means
+        all configs.
 
-        The configs of one broker are requested from that broker, all others from any broker.
-        """
+        The client asks a broker for its own configs, and any broker for all other configs."""
         wanted = checked_items("resources", resources, ConfigResource)
         keys = None if keys is None else checked_items("keys", keys, str)
         found: dict[ConfigResource, ResourceConfigs] = {}
@@ -169,11 +168,10 @@ class AdminClient(PartitionRequests):
     async def incremental_alter_configs(
         self, alterations: Mapping[ConfigResource, Iterable[ConfigAlteration]], *, validate_only: bool = False
     ) -> tuple[ResourceResult, ...]:
-        """Alter some configs of each resource and keep the others; one result per resource, in the order given.
+        """Alter some configs of each resource and keep the others. Returns one result per resource, in their order.
 
-        The configs of one broker are altered by that broker, all others by any broker, so this may take several
-        requests. With `validate_only` everything is checked and nothing is altered.
-        """
+        The client asks a broker to alter its own configs, and any broker to alter the others, so this may take several
+        requests. With `validate_only`, the broker checks the request and alters nothing."""
         expect("alterations", alterations, Mapping)
         wanted = {
             resource: checked_items("alterations", edits, ConfigAlteration) for resource, edits in alterations.items()
@@ -190,11 +188,10 @@ class AdminClient(PartitionRequests):
     async def alter_configs(
         self, configs: Mapping[ConfigResource, Mapping[str, str | None]], *, validate_only: bool = False
     ) -> tuple[ResourceResult, ...]:
-        """Replace all configs of each resource by these. A concurrent change of another client is lost; prefer the
-        above.
+        """Replace all configs of each resource by these. A concurrent change of another client is lost. Prefer
+        `incremental_alter_configs`.
 
-        Results, choice of brokers and `validate_only`: as in `incremental_alter_configs`.
-        """
+        Results, choice of brokers and `validate_only` are as in `incremental_alter_configs`."""
         expect("configs", configs, Mapping)
         for of_one in configs.values():
             expect_configs(of_one)
@@ -224,10 +221,9 @@ class AdminClient(PartitionRequests):
     async def describe_topic_partitions(
         self, topics: Iterable[str] | None = None, *, response_partition_limit: int = 2000
     ) -> tuple[TopicDescription, ...]:
-        """Topics with their eligible leader replicas, sorted by name as brokers do (KIP-966); None means all.
+        """Topics with their eligible leader replicas, sorted by name (KIP-966). None means all topics.
 
-        Long answers come in pages of at most `response_partition_limit` partitions, joined here.
-        """
+        Long responses have pages of at most `response_partition_limit` partitions. The method joins them."""
         names = None if topics is None else sorted(set(checked_items("topics", topics, str)))
         pages = decoding.TopicPages()
         while names != [] and not pages.complete:

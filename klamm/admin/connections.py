@@ -92,7 +92,7 @@ class AdminConnections:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close all connections. The client may be used again: it connects anew."""
+        """Close all connections. A later call connects again."""
         connections, self._connections = self._connections, {}
         with trio.CancelScope(shield=True):
             for connection in connections.values():

@@ -15,14 +15,14 @@ def _with_servers(bootstrap_servers: str, reason: str) -> str:
 
 
 class AdminError(Exception):
-    """Every error that the admin client itself raises; not `trio.Cancelled` and programming errors."""
+    """The base class of the errors that the admin client raises."""
 
 
 class ClusterUnreachable(AdminError):
-    """No answer: no server listens at the address, the connection broke, the time ran out, or the answer is not
-    Kafka's.
+    """No response: no server listens at the address, the connection broke, the time limit passed, or the response is
+    invalid.
 
-    If the connection was established, it is unknown whether a change was made. The next call connects again.
+    If the connection was established, it is unknown whether the cluster made the change. The next call connects again.
     """
 
     def __init__(self, bootstrap_servers: str, reason: str) -> None:
@@ -35,7 +35,7 @@ class ClusterUnreachable(AdminError):
 
 
 class AuthenticationFailed(AdminError):
-    """The broker refused the client's password, token or certificate, or the client the certificate of the broker.
+    """The broker refused the client's password, token or certificate, or the client refused the broker's certificate.
 
     No request was sent. Other brokers are not tried.
     """
@@ -50,7 +50,7 @@ class AuthenticationFailed(AdminError):
 
 
 class NotSupportedByBroker(AdminError):
-    """The broker supports no version of the API that Klamm supports, or none that can express the request."""
+    """The broker and Klamm have no version of the API in common, or no common version can express the request."""
 
     def __init__(self, api_name: str, reason: str) -> None:
         super().__init__(api_name, reason)
@@ -62,7 +62,7 @@ class NotSupportedByBroker(AdminError):
 
 
 class RequestFailed(AdminError):
-    """The broker answered with an error; `subject` is the item that it concerns, such as `topic 'a'`."""
+    """The broker answered with an error. `subject` is its item, such as `topic 'a'`."""
 
     def __init__(self, subject: str, error: ApiError) -> None:
         super().__init__(subject, error)
@@ -76,7 +76,7 @@ class RequestFailed(AdminError):
 
     @property
     def message(self) -> str | None:
-        """The broker's error message; may be None."""
+        """The broker's error message, or None."""
         return self.error.message
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ from klamm.admin.types import Result
 
 
 class TopicPartition(NamedTuple):
-    """One partition; its text form is that of Kafka's tools: `orders-0`."""
+    """One partition. Its text form is that of Kafka's tools, such as `orders-0`."""
 
     topic_name: str
     partition_index: int
@@ -33,7 +33,8 @@ class TopicPartitionReplica(NamedTuple):
 
 
 class ElectionType(IntEnum):
-    """Which replica an election may choose: the preferred leader only, or any live replica, which may lose records."""
+    """The replicas that an election may choose: the preferred leader only, or any live replica. The second choice may
+    lose records."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -52,7 +53,8 @@ class PartitionResult(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReassignment:
-    """A reassignment in progress. `replicas` has the target first, then the replicas that are removed at its end."""
+    """A reassignment in progress. `replicas` has the target first, and then the replicas that the reassignment
+    removes."""
 
     partition: TopicPartition
     replicas: tuple[int, ...]
@@ -62,10 +64,10 @@ class PartitionReassignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaStatus(Result):
-    """How far a replica is (KIP-179); None if there is an error.
+    """The lag of a replica (KIP-179).
 
-    `lag` is the number of messages behind the leader's log end; `status_time_ms` is the time of that, since the epoch.
-    """
+    `lag` is the number of messages behind the leader's log end offset. `status_time_ms` is the time of this number, in
+    ms since 1970. Both are None if there is an error."""
 
     replica: TopicPartitionReplica
     lag: int | None = None
@@ -78,7 +80,7 @@ class ReplicaStatus(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaEndOffset(Result):
-    """The log end offset of one replica, which its next record will have; None if there is an error."""
+    """The log end offset of one replica: the offset of its next record. None if there is an error."""
 
     replica: TopicPartitionReplica
     log_end_offset: int | None = None
@@ -90,7 +92,7 @@ class ReplicaEndOffset(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaResult(Result):
-    """Whether the move of a replica into another log directory begins."""
+    """The result of a request to move a replica into another log directory."""
 
     replica: TopicPartitionReplica
 
@@ -103,8 +105,8 @@ class ReplicaResult(Result):
 class LogDirReplica:
     """The replica of one partition in a log directory.
 
-    `offset_lag` is how far this copy is behind the high watermark *that its own broker knows*: in Apache Kafka, 0 on a
-    follower that is catching up. A future copy replaces the present one when it has caught up (KIP-113).
+    `offset_lag` is the number of messages behind the high watermark that the replica's broker knows. In Apache Kafka it
+    is 0 on a follower that is catching up. A future replica replaces the present one when it has caught up (KIP-113).
     """
 
     partition: TopicPartition
@@ -115,7 +117,7 @@ class LogDirReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDir(Result):
-    """A log directory of a broker. Sizes are in bytes; None if the broker does not return them."""
+    """A log directory of a broker. Sizes are in bytes, or None if the broker does not return them."""
 
     broker_id: int
     path: str

@@ -45,7 +45,7 @@ class PartitionRequests(AdminConnections):
     async def metadata(
         self, topics: Iterable[str | Uuid] | None = None, *, allow_auto_topic_creation: bool = False
     ) -> ClusterMetadata:
-        """Brokers and topics: the named ones (by name or id), all with None, no topics with an empty list.
+        """Brokers, and topics by name or id. None means all topics, and an empty list means no topics.
 
         A topic that does not exist has an `error`.
         """
@@ -63,10 +63,10 @@ class PartitionRequests(AdminConnections):
         allow_replication_factor_change: bool = True,
         timeout_ms: int = SERVER_TIMEOUT_MS,
     ) -> tuple[PartitionResult, ...]:
-        """Reassign partitions to these brokers, the preferred leader first; None cancels a reassignment (KIP-455).
+        """Reassign partitions to these brokers, with the preferred leader first. None cancels a reassignment (KIP-455).
 
-        One result per partition, in the broker's order; without an error the reassignment has begun, or was cancelled.
-        """
+        Returns one result per partition, in the broker's order. Without an error, the reassignment has begun, or was
+        cancelled."""
         body = alter_partition_reassignments.AlterPartitionReassignmentsRequest(
             timeout_ms=timeout_ms,
             allow_replication_factor_change=allow_replication_factor_change,
@@ -77,7 +77,7 @@ class PartitionRequests(AdminConnections):
     async def list_partition_reassignments(
         self, partitions: Iterable[_Asked] | None = None, *, timeout_ms: int = SERVER_TIMEOUT_MS
     ) -> tuple[PartitionReassignment, ...]:
-        """The reassignments in progress: of these partitions, or of all with None."""
+        """The reassignments in progress, of these partitions. None means all partitions."""
         asked = None if partitions is None else partition_decoding.by_topic(partitions)
         body = list_partition_reassignments.ListPartitionReassignmentsRequest(
             timeout_ms=timeout_ms,
@@ -97,7 +97,8 @@ class PartitionRequests(AdminConnections):
         *,
         timeout_ms: int = SERVER_TIMEOUT_MS,
     ) -> tuple[PartitionResult, ...]:
-        """Elect leaders of these partitions, or, with None, of all that need one; one result per partition tried."""
+        """Elect leaders of these partitions. None means all partitions that need an election. Returns one result per
+        attempted election."""
         asked = None if partitions is None else partition_decoding.by_topic(partitions)
         expect("election_type", election_type, ElectionType)
         body = elect_leaders.ElectLeadersRequest(
@@ -112,11 +113,11 @@ class PartitionRequests(AdminConnections):
     async def describe_log_dirs(
         self, broker_ids: Iterable[int] | None = None, *, partitions: Iterable[_Asked] | None = None
     ) -> tuple[LogDir, ...]:
-        """The log directories of these brokers, or of all live ones, with their replicas of these partitions, or of
-        all.
+        """The log directories of brokers, with their replicas. `broker_ids` None means all live brokers, `partitions`
+        None means all partitions.
 
-        Each broker is asked directly, in the order given; for one that is not live, ClusterUnreachable is raised.
-        """
+        The client asks each broker directly, in the order of `broker_ids`. A broker that is not live raises
+        ClusterUnreachable."""
         asked = None if partitions is None else partition_decoding.by_topic(partitions)
         wanted = None if broker_ids is None else checked_items("broker ids", broker_ids, int)
         body = describe_log_dirs.DescribeLogDirsRequest(
@@ -134,11 +135,10 @@ class PartitionRequests(AdminConnections):
     async def alter_replica_log_dirs(
         self, directories: Mapping[TopicPartitionReplica, str] | Mapping[tuple[str, int, int], str]
     ) -> tuple[ReplicaResult, ...]:
-        """Move replicas into these log directories of their brokers (KIP-113); one result each.
+        """Move replicas into these log directories of their brokers (KIP-113). Returns one result per replica.
 
-        Each broker is asked directly; for one that is not live, ClusterUnreachable is raised. Without an error the move
-        begins; `describe_log_dirs` has the future replica until it is done.
-        """
+        The client asks each broker directly. A broker that is not live raises ClusterUnreachable. Without an error, the
+        move has begun. `describe_log_dirs` has the future replica until the move is complete."""
         results: list[ReplicaResult] = []
         await self._routes(())
         for broker_id, body in partition_decoding.by_broker(directories).items():
@@ -147,13 +147,12 @@ class PartitionRequests(AdminConnections):
         return tuple(results)
 
     async def replica_status(self, replicas: Iterable[_AskedReplica]) -> tuple[ReplicaStatus, ...]:
-        """How far replicas are behind the leaders of their partitions (KIP-179); one result each, in the order asked.
+        """The lag of replicas behind the leaders of their partitions (KIP-179). Returns one result per replica, in
+        their order.
 
-        The leader of each partition is asked. If there is no leader, if it has changed (error 6) or cannot be reached,
-        the metadata is requested once more and the new leader is asked, whose answer is final. If the new leader cannot
-        be reached either, another broker answers that it is not the leader (6). Apache Kafka does not support this API:
-        `NotSupportedByBroker`.
-        """
+        The client asks the leader of each partition. If the leader is missing, has changed (error 6) or cannot be
+        reached, the client requests the metadata once more and asks the new leader. If it cannot reach the new leader,
+        the result has error 6. Apache Kafka does not support this API, and the method raises `NotSupportedByBroker`."""
         wanted = partition_decoding.checked_replicas(replicas)
         found = await self._ask_leaders(wanted, last_time=False)
         astray = [replica for replica in wanted if _is_astray(found.get(replica))]
@@ -187,12 +186,11 @@ class PartitionRequests(AdminConnections):
         return found
 
     async def replica_end_offsets(self, replicas: Iterable[_AskedReplica]) -> tuple[ReplicaEndOffset, ...]:
-        """The log end offset of each replica; one result each, in the order asked.
+        """The log end offset of each replica. Returns one result per replica, in their order.
 
-        Each broker is asked directly with ListOffsets and the replica id that Kafka reserves for debugging (-2), which
-        followers answer, too. A replica without a log has a result with an error. Replicas on brokers that cannot be
-        asked are left out.
-        """
+        The client sends ListOffsets to each broker, with the replica id that Kafka reserves for debugging (-2).
+        Followers answer it, too. A replica without a log has a result with an error. Replicas on unreachable brokers
+        have no result."""
         wanted = partition_decoding.checked_replicas(replicas)
         live = {broker.broker_id for broker in (await self._routes(())).brokers}
         by_broker: dict[int, list[TopicPartitionReplica]] = {}

@@ -47,11 +47,10 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create. Counts of -1 mean the broker's defaults (KIP-464).
+    """A topic to create. -1 means the broker's default (KIP-464).
 
-    `replica_assignments` is a manual assignment: partition index -> broker ids, the preferred leader first; both counts
-    stay -1 then. A config value of None is sent as null, which brokers refuse.
-    """
+    `replica_assignments` is a manual assignment: the broker ids of each partition index, with the preferred leader
+    first. With an assignment, leave both numbers at -1. Brokers refuse a config value of None."""
 
     name: str
     num_partitions: int = -1
@@ -69,7 +68,8 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """A topic to enlarge to `total_count` partitions; `replica_assignments` has a list per new partition, in order."""
+    """A topic that gets `total_count` partitions. `replica_assignments` has a list of broker ids per new partition, in
+    order."""
 
     topic_name: str
     total_count: int
@@ -85,11 +85,10 @@ class NewPartitions:
 
 @dataclass(frozen=True, slots=True)
 class TopicAlteration:
-    """The wanted state of a topic (KIP-179). Counts of -1 mean no change.
+    """The wanted state of a topic (KIP-179). -1 means no change.
 
-    `replica_assignments` is a manual assignment: partition index -> broker ids, the preferred leader first; without it
-    the controller chooses which replicas are added and removed.
-    """
+    `replica_assignments` is a manual assignment: the broker ids of each partition index, with the preferred leader
+    first. Without it, the controller chooses the replicas."""
 
     topic_name: str
     num_partitions: int = -1
@@ -138,7 +137,8 @@ class ConfigOperation(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigAlteration:
-    """The alteration of one config: `ConfigAlteration("retention.ms", "1000")`, or made by one of the methods below."""
+    """The alteration of one config, such as `ConfigAlteration("retention.ms", "1000")`. The methods of the class make
+    other alterations."""
 
     name: str
     value: str | None = None
@@ -175,7 +175,7 @@ class Result:
         return "request"
 
     def raise_for_error(self) -> Self:
-        """The result itself if there is no error; otherwise raises `RequestFailed`."""
+        """Returns the result itself, or raises its error as `RequestFailed`."""
         if self.error is not None:
             raise RequestFailed(self._subject, self.error)
         return self
@@ -183,7 +183,8 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicResult(Result):
-    """The result for one topic. A topic named by id may have no name here, and one named by name may have no id."""
+    """The result for one topic. If the request named it by id, the name may be missing. If the request named it by
+    name, the id may be missing."""
 
     topic_name: str | None
     topic_id: Uuid | None = None
@@ -195,7 +196,7 @@ class TopicResult(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedTopic(TopicResult):
-    """A topic that was created, or would be with `validate_only`: its state, with defaults filled in."""
+    """The state of a created topic, with the broker's defaults. With `validate_only`, the state that it would have."""
 
     num_partitions: int | None = None
     replication_factor: int | None = None
@@ -204,7 +205,7 @@ class CreatedTopic(TopicResult):
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
-    """A value of a config at one level; the strongest level is first."""
+    """A value of a config at one level. The strongest level is first."""
 
     name: str
     value: str | None
@@ -244,7 +245,7 @@ class ResourceConfigs(ResourceResult):
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker and its address for clients. `fenced` is False if the answer has no such field."""
+    """A broker and its address for clients. `fenced` is False if the response does not have this field."""
 
     broker_id: int
     host: str
@@ -255,11 +256,10 @@ class Broker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDescription(Result):
-    """One partition. `leader` is None while there is none; `replicas` has the preferred leader first.
+    """One partition. `leader` is None while the partition has no leader. `replicas` has the preferred leader first.
 
-    Negative ids in `replicas` are placeholders for brokers that are missing (KIP-409). The last two are told by
-    `describe_topic_partitions` only.
-    """
+    Negative ids in `replicas` are placeholders for missing brokers (KIP-409). Only `describe_topic_partitions` returns
+    the last two members."""
 
     partition_index: int
     leader: int | None
@@ -285,7 +285,7 @@ class TopicDescription(TopicResult):
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """The cluster as one broker sees it. `topics` has all topics that were asked for, also those that do not exist."""
+    """The metadata of one broker. `topics` has all requested topics. A topic that does not exist has an `error`."""
 
     cluster_id: str | None
     controller_id: int | None

@@ -16,12 +16,13 @@ class ClientConfigVerbs(ABC):
         """How this user connects. Raises NoClientConfig."""
 
     def client_config(self, library: Library, user: str | None = None, *, mechanism: str = "PLAIN") -> dict[str, Any]:
-        """The settings with which a client of `library` connects as `user`, one of the option `users`, in the library's
-        own words. For aiokafka they have an SSL context; for kafkajs they are JSON with the contents of
-        PEM files, for franz-go JSON with names of files. For klamm they are the arguments of `klamm.AdminClient`.
+        """The settings of a client of `library`, in the library's own form. The client connects as `user`, who is one
+        of the option `users`. For aiokafka, the settings have an SSL context. For kafkajs, they are JSON with the
+        contents of PEM files. For franz-go, they are JSON with the names of PEM files. For klamm, they are the
+        arguments of `klamm.AdminClient`.
 
         Args:
-            user: None: the first user if the listener needs one.
+            user: the user. None: the first user, if the listener needs one.
             mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
         """
         return client_config(library, self._access(user, mechanism))

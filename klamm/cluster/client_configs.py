@@ -18,7 +18,7 @@ MECHANISMS: Final = tuple(_LOGIN_MODULES)
 
 
 class NoClientConfig(ValueError):
-    """There are no such settings. The text is one clause for users."""
+    """The library has no settings for this access. The text is one clause."""
 
 
 @dataclass(frozen=True, kw_only=True)

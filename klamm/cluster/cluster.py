@@ -52,70 +52,66 @@ class Cluster(FaultMethods, RequestMethods, SteeringMethods, ScenarioMethods, Cl
     """A running cluster: `async with klamm.Cluster(brokers=3, racks=("a", "b", "c"), seed=7) as cluster:`.
 
     Args:
-        listen: HOST:PORT of the first broker's PLAINTEXT listener; the others take the next ports, or free ones with
-            port 0. None: free ports of 127.0.0.1, unless `listeners` or `configs` have addresses.
-        listeners: the listeners of the first broker, if it has several, such as
-            `("PLAINTEXT://127.0.0.1:0", "INTERNAL://127.0.0.1:0")` (docs/listeners.md); replaces `listen`.
-        advertise: HOST or HOST:PORT that clients get instead of `listen`; the port is the first broker's.
-        controller_listener: HOST:PORT of the controller's own listener; None: there is none.
-        brokers: the number of brokers at the start, 0 to 1000; by default that of `broker_ids`, else 3.
-        broker_ids: the ids of the brokers at the start, such as `(0, 1, 2)`, in the order of their racks and ports;
-            empty: from 1 on. `add_broker` continues after the highest id.
-        racks: assigned to the brokers in turn; empty: brokers have no rack.
-        config: the path of a server.properties file; `configs` override it.
-        configs: broker configs as in server.properties, such as `{"num.partitions": 3}`; values are strings,
-            numbers or booleans.
-        broker_configs: the same for single brokers, by id, such as `{2: {"max.broker.partitions": "100"}}`; they
-            override `configs` for their broker, which may also be one that is added later.
-        profile: which behaviour to follow where the KIPs and Apache Kafka differ, "kip" or "kafka".
-        kafka_version: the release of Apache Kafka as which the brokers act, such as "2.8" (docs/old-versions.md); also
-            for a listener or client ids, "4.3,EXTERNAL=2.8,client:legacy-*=2.1". None: 4.3.
-        max_version: the newest version that is served of single APIs, such as "Metadata=9,Fetch=11".
-        metadata_version: the metadata.version of a new log, a level or a name such as "4.0-IV3"; None: that of
+        listen: HOST:PORT of the first broker's PLAINTEXT listener. The other brokers use the next ports, and with port
+            0 free ports. None: free ports of 127.0.0.1, unless `listeners` or `configs` have addresses.
+        listeners: several listeners of the first broker, such as `("PLAINTEXT://127.0.0.1:0",
+            "INTERNAL://127.0.0.1:0")` (docs/listeners.md). They replace `listen`.
+        advertise: HOST or HOST:PORT that clients receive instead of `listen`. The port is that of the first broker.
+        controller_listener: HOST:PORT of the controller's own listener. None: no such listener.
+        brokers: the number of brokers at the start, 0 to 1000. The default is the number of `broker_ids`, or 3.
+        broker_ids: the ids of the brokers at the start, such as `(0, 1, 2)`, in the order of their racks and ports.
+            Empty: from 1 on. `add_broker` continues after the highest id.
+        racks: the racks, assigned to the brokers in turn. Empty: brokers have no rack.
+        config: the path of a server.properties file. `configs` override it.
+        configs: broker configs as in server.properties, such as `{"num.partitions": 3}`. Values are strings, numbers or
+            booleans.
+        broker_configs: configs of single brokers, by id, such as `{2: {"max.broker.partitions": "100"}}`. They override
+            `configs`. The broker may be added later.
+        profile: "kip" follows the KIPs where Apache Kafka deviates from them, "kafka" follows Apache Kafka 4.3.
+        kafka_version: the release of Apache Kafka that the brokers behave like, such as "2.8" (docs/old-versions.md).
+            It may differ for a listener or client ids: "4.3,EXTERNAL=2.8,client:legacy-*=2.1". None: 4.3.
+        max_version: the newest served versions of single APIs, such as "Metadata=9,Fetch=11".
+        metadata_version: the metadata.version of a new log, a level or a name such as "4.0-IV3". None: that of
             `kafka_version`.
-        kip_578_versions: serve the API versions that KIP-578 adds, as `klamm serve --kip-578-versions` does.
-        real_topics: a pattern such as "orders-*": new topics with such names are on real brokers, if there are any
-            beside the simulated ones.
-        dynamic_quorum: begin the metadata log with kraft.version 1 and the controller as voter (KIP-853), as `klamm
-            serve --dynamic-quorum` does.
-        client_telemetry: list the APIs of client metrics, and keep what clients push, as `klamm serve
-            --client-telemetry` does.
-        log_dirs: the number of log directories of each broker; None: those of the config `log.dirs`, one by default.
-        replication_rate: messages per second that each follower fetches of each partition.
-        data_memory_bytes: most memory for record batches; beyond it, the oldest are in a file, which goes with the
-            cluster.
-        data_file_bytes: most bytes of record batches in the file; without room in it, Produce is refused.
-            After a restart partitions begin empty at their former log end.
-        seed: the same seed, configs and requests, in the same order, give the same answers. None: a random seed.
-        cluster_id: the id of a new cluster; a data directory with another id is refused. None: a generated id.
-        data_dir: the directory of the metadata log; None: it is kept in memory.
-        twin: a data directory, or a FILE.checkpoint or FILE.log of one: the cluster begins with that metadata, and its
-            brokers are simulated (docs/twins.md). It is only read.
-        snapshot_records: a snapshot is taken after this many records of the metadata log, and at the end (docs/
-            snapshots.md); 0: only by `snapshot`, and nothing is ever deleted from the log.
-        keep_history: snapshots delete nothing from the log, so that `klamm pipeline` can read it whole. A data
-            directory with a request log keeps it, too.
-        request_log: a file to which one JSON line per request is written; None: no such file.
-        start_ms: the cluster's time at its start, in ms since 1970, for tests that compare bytes;
-            None: the real time.
-        clock: "manual": nothing expires until `advance` lets time pass (docs/time.md).
-        journal_bodies: `requests` also returns what was asked and answered, as JSON.
-        faults: a file with fault rules that apply from the start, JSON or YAML (docs/faults.md); None: there are none.
+        kip_578_versions: also serve the API versions that KIP-578 adds.
+        real_topics: a pattern such as "orders-*". New topics with a matching name are on real brokers, if the cluster
+            has real and simulated brokers.
+        dynamic_quorum: begin the metadata log with kraft.version 1 and the controller as voter (KIP-853).
+        client_telemetry: ask clients for their metrics (KIP-714), and keep these metrics.
+        log_dirs: the number of log directories of each broker. None: those of the config `log.dirs`, one by default.
+        replication_rate: messages per second that each follower fetches from each partition.
+        data_memory_bytes: memory for record batches, in bytes. Beyond it, the oldest batches are in a file, which the
+            cluster deletes at its end.
+        data_file_bytes: record batches in the file, in bytes. Beyond it, Produce is refused. After a restart,
+            partitions are empty and begin at their former log end offset.
+        seed: the same seed, configs and requests, in the same order, give the same responses. None: a random seed.
+        cluster_id: the id of a new cluster. A data directory with another id is refused. None: a generated id.
+        data_dir: the directory of the metadata log. None: the log is in memory.
+        twin: a data directory, or a FILE.checkpoint or FILE.log of one. The cluster begins with this metadata, and
+            simulates its brokers (docs/twins.md). Klamm only reads the directory.
+        snapshot_records: the number of records of the metadata log after which Klamm writes a snapshot. It also writes
+            one at the end (docs/snapshots.md). 0: only `snapshot` writes one, and the log is never shortened.
+        keep_history: snapshots delete nothing from the log, so `klamm pipeline` can read it from the beginning. A data
+            directory with a request log has the same effect.
+        request_log: a file with one JSON line per request. None: no such file.
+        start_ms: the cluster's time at its start, in ms since 1970, for tests that compare bytes. None: the real time.
+        clock: with "manual", only `advance` advances the cluster's time (docs/time.md).
+        journal_bodies: `requests` also returns the requests and responses in full, as JSON.
+        faults: a JSON or YAML file with fault rules that apply from the start (docs/faults.md). None: no rules.
         security: the protocol of the brokers' listener, "ssl", "sasl_plaintext" or "sasl_ssl", with certificates that
-            Klamm makes (docs/security.md); None: PLAINTEXT, or SASL_PLAINTEXT if there are users.
-        users: users and their passwords, such as `{"alice": "secret"}`; `client_config` has the settings of clients.
+            Klamm makes (docs/security.md). None: PLAINTEXT, or SASL_PLAINTEXT with `users`.
+        users: users and their passwords, such as `{"alice": "secret"}`. `client_config` returns the settings of
+            clients.
         add_scram: SCRAM credentials of a new cluster, such as `["SCRAM-SHA-256=[name=alice,password=secret]"]`, in the
             form of `kafka-storage format --add-scram`.
-        topic_policy: a function that is called for each topic before it is created, and refuses it by raising
-            `klamm.PolicyViolation`; called in a thread (docs/topic-policy.md). It replaces the config
-            `create.topic.policy.class.name`.
+        topic_policy: a function that Klamm calls in a thread before it creates a topic. It refuses the topic by raising
+            `klamm.PolicyViolation` (docs/topic-policy.md). It replaces the config `create.topic.policy.class.name`.
 
     Raises:
-        ClusterError: on entering, for a bad value, a taken port or an unusable data directory; from the methods, for
-            a broker that does not exist, or is up or down already.
+        ClusterError: when the block is entered, for a bad value, a port in use or an unusable data directory. From the
+            methods, for a broker that does not exist, or already has the state.
 
-    A failure of the log while the cluster runs cancels the block and is raised from it, in an exception group.
-    """
+    If the log fails while the cluster runs, the block is cancelled and raises the failure in an exception group."""
 
     def __init__(self, *, topic_policy: TopicPolicy | None = None, **options: Unpack[ClusterArguments]) -> None:
         try:
@@ -161,27 +157,28 @@ class Cluster(FaultMethods, RequestMethods, SteeringMethods, ScenarioMethods, Cl
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT of the first client listener of every broker that is up, comma-separated, by id."""
+        """HOST:PORT of the first client listener of each broker that is up, separated by commas, in the order of
+        ids."""
         return self._up.bootstrap_servers
 
     @property
     def listeners(self) -> Mapping[str, str]:
-        """The same for each further listener of the brokers, by name; empty if each broker has one listener."""
+        """The addresses of each further listener of the brokers, by name. Empty if each broker has one listener."""
         return self._up.listeners
 
     @property
     def controller_bootstrap_servers(self) -> str:
-        """HOST:PORT of the controller's listener; raises `ClusterError` if there is none."""
+        """HOST:PORT of the controller's listener. Raises `ClusterError` without such a listener."""
         servers = self._up.controller_bootstrap_servers
         if servers is None:
             raise ClusterError("the cluster has no controller listener: give it controller_listener='127.0.0.1:0'")
         return servers
 
     async def stop_broker(self, broker_id: int, mode: Literal["shutdown", "crash"] = "shutdown") -> None:
-        """Stop a broker; its ports are closed.
+        """Stop a broker and close its ports.
 
         A shutdown moves its leaderships first and returns when the controller has fenced it. A crash closes its
-        connections at once; the controller notices when the broker's session expires (`broker.session.timeout.ms`).
+        connections at once. The controller fences the broker when its session expires (`broker.session.timeout.ms`).
         """
         if mode not in ("shutdown", "crash"):
             raise ClusterError(f"{mode!r} is no way to stop a broker: 'shutdown' or 'crash'")
@@ -192,14 +189,13 @@ class Cluster(FaultMethods, RequestMethods, SteeringMethods, ScenarioMethods, Cl
         await self.stop_broker(broker_id, "crash")
 
     async def start_broker(self, broker_id: int) -> None:
-        """Start a stopped broker on its former ports; returns when clients may use it.
+        """Start a stopped broker on its former ports. Returns when clients may use it.
 
-        After a crash it can register only when the session of its former incarnation has expired.
-        """
+        After a crash, it can register only when its former session has expired."""
         await self._with_cluster_errors(self._up.start_broker(_checked(broker_id)))
 
     async def add_broker(self, rack: str | None = None) -> int:
-        """Start one more broker, in `rack` or in the next rack in turn; returns its id."""
+        """Start one more broker, in `rack` or in the next rack in turn. Returns its id."""
         server = self._up
         try:
             checked_racks(() if rack is None else (rack,))
@@ -212,7 +208,7 @@ class Cluster(FaultMethods, RequestMethods, SteeringMethods, ScenarioMethods, Cl
         await self._with_cluster_errors(self._up.remove_broker(_checked(broker_id)))
 
     async def snapshot(self) -> TakenSnapshot:
-        """Write a snapshot of the metadata log, which replaces all records so far, to the data directory."""
+        """Write a snapshot of the metadata log to the data directory. It replaces all records so far."""
         taken = await self._with_cluster_errors(self._up.snapshot())
         return TakenSnapshot(end_offset=taken.end_offset, records=taken.record_count)
 
@@ -223,7 +219,7 @@ class Cluster(FaultMethods, RequestMethods, SteeringMethods, ScenarioMethods, Cl
         replication_factor: int | None = None,
         configs: Mapping[str, str | float] | None = None,
     ) -> None:
-        """Create a topic; returns when the metadata has it. None: the broker's default."""
+        """Create a topic. Returns when the metadata has it. None means the broker's default."""
         try:
             given = checked_configs({} if configs is None else configs)
             await topics.create_topic(self._up, name, num_partitions, replication_factor, given)
@@ -240,10 +236,9 @@ class Cluster(FaultMethods, RequestMethods, SteeringMethods, ScenarioMethods, Cl
     ) -> tuple[Record, ...]:
         """All records of a topic or of one partition, uncompressed, in the order of partitions and offsets.
 
-        `read_uncommitted` returns everything in the leaders' logs, also what is not replicated yet and what was
-        aborted; `read_committed` what a consumer of that isolation level gets. Raises `ClusterError` if keys, values
-        and headers together have more than `max_bytes`.
-        """
+        `read_uncommitted` returns all records in the leaders' logs. This includes records that are not replicated yet,
+        and records of aborted transactions. `read_committed` returns the records that a consumer with this isolation
+        level gets. Raises `ClusterError` if keys, values and headers together have more than `max_bytes`."""
         found: list[Record] = []
         size_bytes, page = 0, topics.Page([], 0, 0)
         while page.next_partition is not None:
@@ -271,7 +266,7 @@ class Cluster(FaultMethods, RequestMethods, SteeringMethods, ScenarioMethods, Cl
         return self._up.now_ms()
 
     async def advance(self, duration: Duration) -> int:
-        """Let time pass on a manual clock (`clock="manual"`): a number of ms, a text such as "5m", or a timedelta.
+        """Advance a manual clock (`clock="manual"`). `duration` is a number of ms, a text such as "5m", or a timedelta.
         Returns the controller's time, in ms since 1970."""
         try:
             ms = checked_number("duration in ms", milliseconds(duration), 1, MAX_ADVANCE_MS)
@@ -284,7 +279,7 @@ class Cluster(FaultMethods, RequestMethods, SteeringMethods, ScenarioMethods, Cl
         self, condition: Callable[[], object | Awaitable[object]], timeout_seconds: float = WAIT_SECONDS
     ) -> None:
         """Call `condition`, a function or an async function, every few milliseconds until its value is true. Raises
-        `TimeoutError` after `timeout_seconds` on trio's clock, and whatever `condition` raises."""
+        `TimeoutError` after `timeout_seconds` on trio's clock. Exceptions of `condition` are raised, too."""
         with trio.move_on_after(timeout_seconds):
             while True:
                 found = condition()

@@ -2,4 +2,4 @@
 
 
 class ClusterError(Exception):
-    """The cluster cannot start, or a broker operation is not possible. The text is one clause for users."""
+    """The cluster cannot start, or a broker operation is not possible. The text is one clause."""

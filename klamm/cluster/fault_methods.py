@@ -24,7 +24,7 @@ class FaultMethods:
 
     async def fail(self, api: str | Sequence[str], error: str | None = None, **rule: Any) -> Fault:
         """Add a rule about an API: `await cluster.fail("Produce", "NOT_LEADER_OR_FOLLOWER", topic="orders", times=2)`.
-        Without `error` the other members say what happens; with neither the rule only observes."""
+        Without `error`, other members define the effect. A rule without any effect only counts requests."""
         return await self.add_fault(api=api, error=error, **rule)
 
     async def add_fault(self, **rule: Any) -> Fault:
@@ -41,7 +41,7 @@ class FaultMethods:
         return tuple(self._shown(state) for state in self._up.faults.all())
 
     async def fault(self, fault: Fault | str) -> Fault:
-        """A rule, by itself or by its id, as it is now."""
+        """The present state of a rule. `fault` is a rule or its id."""
         await trio.lowlevel.checkpoint()
         try:
             return self._shown(self._up.faults.find(_id(fault)))
@@ -49,7 +49,7 @@ class FaultMethods:
             raise ClusterError(str(error)) from None
 
     async def remove_fault(self, fault: Fault | str) -> Fault:
-        """Remove a rule; returns it as it was. Connections that it keeps silent are closed."""
+        """Remove a rule. Returns its last state. Klamm closes the connections that the rule keeps silent."""
         await trio.lowlevel.checkpoint()
         try:
             return self._shown(self._up.faults.remove(_id(fault)))
@@ -57,12 +57,12 @@ class FaultMethods:
             raise ClusterError(str(error)) from None
 
     async def remove_faults(self) -> int:
-        """Remove all rules; returns their number."""
+        """Remove all rules. Returns their number."""
         await trio.lowlevel.checkpoint()
         return self._up.faults.clear()
 
     async def wait_for_fault(self, fault: Fault | str, hits: int = 1, timeout_seconds: float = WAIT_SECONDS) -> Fault:
-        """Wait until a rule has this many hits. Raises `TimeoutError`."""
+        """Wait until a rule has at least `hits` hits. Raises `TimeoutError`."""
         try:
             return Fault.from_json(await wait_for_hits(self._up, _id(fault), hits, timeout_seconds))
         except NoSuchRule as error:

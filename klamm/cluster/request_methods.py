@@ -27,8 +27,8 @@ class RequestMethods:
         fault: Fault | str | None = None,
         after_seq: int = -1,
     ) -> tuple[LoggedRequest, ...]:
-        """The newest 10,000 requests of clients, the oldest first: those of one API, such as "Produce", of one client,
-        to one broker, hit by one fault rule, or after another request."""
+        """The newest 10,000 requests of clients, with the oldest first. The arguments select requests by API (such as
+        "Produce"), client id, broker and fault rule. `after_seq` selects requests after the one with this number."""
         which = which_requests(api, client_id, broker_id, fault, after_seq)
         found: list[LoggedRequest] = []
         while True:
@@ -53,7 +53,7 @@ class RequestMethods:
         fault: Fault | str | None = None,
         after_seq: int = -1,
     ) -> tuple[LoggedRequest, ...]:
-        """Wait until there are `count` such requests; returns them, at most 1,000. Raises `TimeoutError`."""
+        """Wait for `count` such requests. Returns at most 1,000 of them. Raises `TimeoutError`."""
         which = Which(**which_requests(api, client_id, broker_id, fault, after_seq))
         try:
             found = await wait_for_requests(self._up, which, count, timeout_seconds)

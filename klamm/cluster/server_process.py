@@ -59,7 +59,7 @@ __tracebackhide__ = True
 
 
 class ServerFailed(Exception):
-    """The server did not start or did not stop properly. The text contains the end of its stderr."""
+    """The server failed to start or to stop. The text contains the end of its stderr."""
 
 
 class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, ScenarioVerbs, ClientConfigVerbs):
@@ -72,24 +72,21 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
 
     Args:
         arguments: command-line arguments of `klamm serve`, such as `"--broker-set", "2:num.partitions=4"`.
-        options: options with the names and values of `klamm.Cluster`, such as `brokers=3` or
-            `broker_configs={2: {"num.partitions": "4"}}`. If neither the options nor the arguments have the address of
-            a listener, nor the file `config`, the brokers listen on free ports of 127.0.0.1, even if a variable has
-            one.
-        command: the command that runs `klamm`; by default what the variable KLAMM_COMMAND has, else `python -m klamm`
-            with this process's Python.
-        control: start the control interface, so that the methods here and, at `control_url`, any program can stop,
-            start, add and remove brokers and take snapshots (docs/control.md).
-        environment: variables that the server gets in addition to those of this process.
-        stop_seconds: the longest time that the server may take to end after SIGTERM.
-        warm: fork the server from a process that has imported Klamm, which is started for the first such server and
-            ends with this process. The next servers are ready within some 30 ms. Where `command` cannot do that, as in
-            a container, the server is started as without `warm`.
+        options: options with the names and values of `klamm.Cluster`, such as `brokers=3` or `broker_configs={2:
+            {"num.partitions": "4"}}`. Without an address in the options, the arguments or the file `config`, the
+            brokers listen on free ports of 127.0.0.1. Variables do not change this.
+        command: the command that runs `klamm`. The default is the variable KLAMM_COMMAND, or `python -m klamm` with
+            this process's Python.
+        control: start the control interface (docs/control.md). The methods of this class need it. Other programs can
+            use it at `control_url`.
+        environment: variables of the server, in addition to those of this process.
+        stop_seconds: the time limit for the server to end after SIGTERM, in seconds.
+        warm: fork the server from a process that has imported Klamm. That process starts with the first such server and
+            ends with this process. Further servers are ready in about 30 ms. If `command` does not support this, as in
+            a container, `warm` has no effect.
 
-    Raises `ServerFailed` on entering and on leaving the block. No server process remains in any case: if this process
-    is killed, the server stops by itself. The methods that change brokers return when the metadata shows the change;
-    they raise `ControlError`.
-    """
+    Entering and leaving the block may raise `ServerFailed`. If this process is killed, the server stops by itself. The
+    methods that change brokers return when the metadata shows the change. They raise `ControlError`."""
 
     def __init__(
         self,
@@ -199,7 +196,7 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
 
     @property
     def control(self) -> "ControlClient":
-        """A client of the control interface. Raises `ControlError` without `control=True` and outside the block."""
+        """A client of the control interface. Raises `ControlError` without `control=True`, and outside the block."""
         from klamm.control.client import ControlClient, ControlUnreachable
         from klamm.control.tokens import read_token
 
@@ -211,7 +208,7 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         return ControlClient(self.control_url, token, ca_file=self._control_ca or None)
 
     def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
-        """The JSON of the answer to a request of the control interface, such as `ask("GET", "/brokers")`."""
+        """The JSON of the response to a request of the control interface, such as `ask("GET", "/brokers")`."""
         return self.control.ask(method, path, body)
 
     def stderr_text(self) -> str:
@@ -226,7 +223,7 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         return self.control.brokers()
 
     def stop_broker(self, broker_id: int, mode: Literal["shutdown", "crash"] = "shutdown") -> None:
-        """Stop a broker. After a shutdown it is fenced; after a crash it is fenced when its session expires."""
+        """Stop a broker. After a shutdown, it is fenced. After a crash, it is fenced when its session expires."""
         self.control.stop_broker(broker_id, mode)
 
     def kill_broker(self, broker_id: int) -> None:
@@ -234,11 +231,12 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         self.control.kill_broker(broker_id)
 
     def start_broker(self, broker_id: int) -> None:
-        """Start a stopped broker on its former ports; after a crash this waits until its session expires."""
+        """Start a stopped broker on its former ports. After a crash, this waits until its former session has
+        expired."""
         self.control.start_broker(broker_id)
 
     def add_broker(self, rack: str | None = None) -> int:
-        """Start one more broker, in `rack` or in the next rack in turn; returns its id."""
+        """Start one more broker, in `rack` or in the next rack in turn. Returns its id."""
         return self.control.add_broker(rack)
 
     def remove_broker(self, broker_id: int) -> None:
@@ -256,7 +254,7 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         replication_factor: int | None = None,
         configs: Mapping[str, str | float] | None = None,
     ) -> None:
-        """Create a topic; returns when the metadata has it. None: the broker's default."""
+        """Create a topic. Returns when the metadata has it. None means the broker's default."""
         self.control.create_topic(name, num_partitions, replication_factor, configs)
 
     def records(
@@ -274,7 +272,7 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
 
     def wait_until(self, condition: Callable[[], object], timeout_seconds: float = WAIT_SECONDS) -> None:
         """Call `condition` every few milliseconds until its value is true. Raises `TimeoutError` after
-        `timeout_seconds`, and whatever `condition` raises."""
+        `timeout_seconds`. Exceptions of `condition` are raised, too."""
         deadline = time.monotonic() + timeout_seconds
         while not condition():
             if time.monotonic() > deadline:
@@ -282,7 +280,7 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
             time.sleep(POLL_SECONDS)
 
     def stop(self) -> None:
-        """Send SIGTERM and wait. Raises `ServerFailed` unless the exit code is 0 and no child process remains."""
+        """Send SIGTERM and wait. Raises `ServerFailed` if the exit code is not 0, or if a child process remains."""
         self._process.send_signal(signal.SIGTERM)
         try:
             code = self._process.wait(self._stop_seconds)

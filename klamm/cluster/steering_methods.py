@@ -48,7 +48,7 @@ class SteeringMethods:
         return [int(one) for one in (await self._partition(topic, partition))["isr"]]
 
     async def leader(self, topic: str, partition: int) -> int:
-        """The leader of a partition; -1: none."""
+        """The leader of a partition. -1 means that it has no leader."""
         return int((await self._partition(topic, partition))["leader"])
 
     async def _partition(self, topic: str, partition: int) -> dict[str, Any]:
@@ -59,24 +59,24 @@ class SteeringMethods:
             raise ClusterError(str(error)) from None
 
     async def set_replication_rate(self, broker_id: int, rate: int | None) -> None:
-        """Set how many messages per second the followers on a broker fetch of each partition; 0: none; None: as many
-        as those of other brokers."""
+        """Set the number of messages per second that the followers on a broker fetch from each partition. None means
+        the rate of the other brokers."""
         await _steered(self._up.steering.set_replication_rate(broker_id, rate))
 
     async def expire_session(self, broker_id: int) -> None:
-        """Fence a broker as if its session were over. If it is up, its next heartbeat unfences it."""
+        """Fence a broker as if its session had expired. If the broker is up, its next heartbeat unfences it."""
         await _steered(self._up.steering.expire_session(broker_id))
 
     async def fence_broker(self, broker_id: int) -> None:
-        """Fence a broker that is up, and let it send no heartbeats. Its listeners stay open."""
+        """Fence a broker that is up, and stop its heartbeats. Its listeners stay open."""
         await _steered(self._up.steering.fence(broker_id))
 
     async def unfence_broker(self, broker_id: int) -> None:
-        """Let a broker send heartbeats again; returns when it is unfenced."""
+        """Let a broker send heartbeats again. Returns when it is unfenced."""
         await _steered(self._up.steering.unfence(broker_id))
 
     async def take_disk(self, broker_id: int) -> None:
-        """Take the disk of a broker away: it answers KAFKA_STORAGE_ERROR to requests for records, and its leaderships
+        """Take the disk of a broker away. It answers KAFKA_STORAGE_ERROR to requests for records, and its leaderships
         move."""
         await _steered(set_disk(self._up, broker_id, is_away=True))
 
@@ -93,16 +93,16 @@ class SteeringMethods:
             raise ClusterError(str(error)) from None
 
     async def take_log_dir_offline(self, broker_id: int, log_dir: str) -> None:
-        """Let a log directory fail: its leaderships move. The broker stops if it has no other one."""
+        """Let a log directory fail. Its leaderships move. The broker stops if it has no other log directory."""
         await _steered(self._up.steering.fail_log_dir(broker_id, log_dir))
 
     async def repair_log_dir(self, broker_id: int, log_dir: str) -> None:
-        """Repair a log directory; the broker uses it from its next start on."""
+        """Repair a log directory. The broker uses it after its next start."""
         await _steered(self._up.steering.repair_log_dir(broker_id, log_dir))
 
     async def rehash_coordinators(self, of: str | None = None) -> int:
-        """Move the coordinators of groups, transactional ids and share groups to other brokers; `of`: "groups",
-        "transactions" or "share groups" alone. Returns how many partitions of their internal topics moved."""
+        """Move the coordinators of groups, transactional ids and share groups to other brokers. `of` selects "groups",
+        "transactions" or "share groups". Returns the number of moved partitions of internal topics."""
         try:
             topic_names = coordinated_topics(of)
         except ValueError as error:
@@ -110,15 +110,15 @@ class SteeringMethods:
         return await _steered(self._up.steering.rehash_coordinators(topic_names))
 
     async def clean_logs(self) -> None:
-        """Apply retention and compaction now, to all topics whose configs say so."""
+        """Apply retention and compaction at once, by the configs of each topic."""
         await _steered(self._up.steering.clean_logs())
 
     async def time_out_transaction(self, transactional_id: str) -> None:
-        """Abort an open transaction as if its timeout were over."""
+        """Abort an open transaction as if it had timed out."""
         await _steered(self._up.steering.time_out_transaction(transactional_id))
 
     async def wait_for_topic(self, topic: str, num_partitions: int = 1, timeout_seconds: float = WAIT_SECONDS) -> None:
-        """Wait until a topic exists, with at least so many partitions. Raises `TimeoutError`."""
+        """Wait until a topic exists and has at least `num_partitions` partitions. Raises `TimeoutError`."""
         await _steered(wait_for_topic(self._up, topic, num_partitions, timeout_seconds))
 
     async def wait_for_isr(
@@ -130,11 +130,11 @@ class SteeringMethods:
     async def wait_for_group(
         self, group: str, members: int = 1, state: str = "Stable", timeout_seconds: float = WAIT_SECONDS
     ) -> None:
-        """Wait until a group is in this state with so many members. Raises `TimeoutError`."""
+        """Wait until a group is in this state and has this number of members. Raises `TimeoutError`."""
         await _steered(wait_for_group(self._up, group, members, state, timeout_seconds))
 
     async def wait_for_reassignments(self, topic: str | None = None, timeout_seconds: float = WAIT_SECONDS) -> None:
-        """Wait until no reassignment is in progress, of any topic or of one. Raises `TimeoutError`."""
+        """Wait until no reassignment is in progress. `topic` None means all topics. Raises `TimeoutError`."""
         await _steered(wait_for_reassignments(self._up, topic, timeout_seconds))
 
 

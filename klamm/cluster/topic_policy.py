@@ -36,7 +36,7 @@ TopicPolicy: TypeAlias = Callable[[RequestedTopic], None]
 
 
 class PolicyViolation(Exception):
-    """Raised by a create-topic policy to refuse a topic: POLICY_VIOLATION, with this text for the client."""
+    """A create-topic policy raises this to refuse a topic. The client gets POLICY_VIOLATION with this text."""
 
 
 class PolicyNotFound(ValueError):

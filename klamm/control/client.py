@@ -29,11 +29,11 @@ __tracebackhide__ = True
 
 
 class ControlError(Exception):
-    """The control interface did not carry out the request; the text is one clause for people."""
+    """The control interface did not carry out the request. The text is one clause."""
 
 
 class ControlUnreachable(ControlError):
-    """No server, or another one, answers at this address."""
+    """No control interface answers at this address."""
 
 
 class ControlRefused(ControlError):
@@ -68,7 +68,8 @@ class ControlledBroker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenSnapshot:
-    """A snapshot of the metadata log: it replaces every record below `end_offset`, with `records` of its own."""
+    """A snapshot of the metadata log. It has `records` records, and replaces all records of the log below
+    `end_offset`."""
 
     end_offset: int
     records: int
@@ -81,11 +82,10 @@ class TakenSnapshot:
 class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, ScenarioVerbs):
     """Controls a cluster from outside: `klamm.ControlClient("http://127.0.0.1:9090").stop_broker(2)`.
 
-    `token`: the control token, which an interface that is not on a loopback address needs; None: what the variable
-    KLAMM_CONTROL_TOKEN has. `ca_file`: the certificates, as PEM, that are trusted at an address with https; None: those
-    in the file that the variable KLAMM_CONTROL_CA names, or else those of the operating system. Raises ValueError for
-    what is no such URL, token or file; all methods raise `ControlRefused` and `ControlUnreachable`.
-    """
+    `token` is the control token. An address that is not loopback needs it. None: the value of the variable
+    KLAMM_CONTROL_TOKEN. `ca_file` has the trusted certificates for https, as PEM. None: the file in the variable
+    KLAMM_CONTROL_CA, or the certificates of the operating system. Raises ValueError for an invalid URL, token or file.
+    All methods raise `ControlRefused` and `ControlUnreachable`."""
 
     def __init__(self, url: str, token: str | None = None, *, ca_file: str | os.PathLike[str] | None = None) -> None:
         has_tls, self._host, self._port = _host_and_port(url)
@@ -102,7 +102,7 @@ class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         return tuple(map(ControlledBroker.from_json, self.ask("GET", "/brokers")))
 
     def stop_broker(self, broker_id: int, mode: Literal["shutdown", "crash"] = "shutdown") -> None:
-        """Stop a broker. After a shutdown it is fenced; after a crash it is fenced when its session expires."""
+        """Stop a broker. After a shutdown, it is fenced. After a crash, it is fenced when its session expires."""
         self.ask("POST", f"/brokers/{_checked(broker_id)}/stop", {"mode": mode})
 
     def kill_broker(self, broker_id: int) -> None:
@@ -110,11 +110,11 @@ class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         self.ask("POST", f"/brokers/{_checked(broker_id)}/kill")
 
     def start_broker(self, broker_id: int) -> None:
-        """Start a stopped broker; after a crash this waits until the session of its former incarnation has expired."""
+        """Start a stopped broker. After a crash, this waits until its former session has expired."""
         self.ask("POST", f"/brokers/{_checked(broker_id)}/start")
 
     def add_broker(self, rack: str | None = None) -> int:
-        """Start one more broker, in `rack` or in the next rack in turn; returns its id."""
+        """Start one more broker, in `rack` or in the next rack in turn. Returns its id."""
         added: int = self.ask("POST", "/brokers", {"rack": rack})["id"]
         return added
 
@@ -123,7 +123,7 @@ class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         self.ask("DELETE", f"/brokers/{_checked(broker_id)}")
 
     def snapshot(self) -> TakenSnapshot:
-        """Write a snapshot of the metadata log; returns when it is durable."""
+        """Write a snapshot of the metadata log. Returns when it is durable."""
         return TakenSnapshot.from_json(self.ask("POST", "/snapshot"))
 
     def create_topic(
@@ -133,7 +133,7 @@ class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         replication_factor: int | None = None,
         configs: Mapping[str, str | float] | None = None,
     ) -> None:
-        """Create a topic; returns when the metadata has it. None: the broker's default."""
+        """Create a topic. Returns when the metadata has it. None means the broker's default."""
         counts = {"num_partitions": num_partitions, "replication_factor": replication_factor}
         self.ask("POST", "/topics", {"name": name, **counts, "configs": None if configs is None else dict(configs)})
 
@@ -145,13 +145,11 @@ class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         isolation_level: IsolationLevel = "read_uncommitted",
         max_bytes: int = MAX_RECORD_BYTES,
     ) -> tuple[Record, ...]:
-        """All records of a topic, uncompressed, in the order of partitions and offsets; with `partition` those of one
-        partition.
+        """All records of a topic or of one partition, uncompressed, in the order of partitions and offsets.
 
-        `read_uncommitted` returns everything in the leaders' logs, also what is not replicated yet and what was
-        aborted; `read_committed` what a consumer of that isolation level gets. Raises `ControlError` if keys, values
-        and headers together have more than `max_bytes`.
-        """
+        `read_uncommitted` returns all records in the leaders' logs. This includes records that are not replicated yet,
+        and records of aborted transactions. `read_committed` returns the records that a consumer with this isolation
+        level gets. Raises `ControlError` if keys, values and headers together have more than `max_bytes`."""
         path = records_path(topic)
         asked: dict[str, object] = {"partition": partition, "isolation_level": isolation_level}
         found: list[Record] = []
@@ -168,7 +166,7 @@ class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
             at = {"from_partition": page["next_partition"], "from_offset": page["next_offset"]}
 
     def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
-        """The JSON of the answer to a request."""
+        """The JSON of the response to a request."""
         status, answered = self._exchange(method, path, b"" if body is None else json.dumps(body).encode())
         try:
             content = json.loads(answered)

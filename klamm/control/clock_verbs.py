@@ -25,7 +25,7 @@ class ClockVerbs:
         return now
 
     def advance(self, duration: Duration) -> int:
-        """Let time pass on a manual clock (`--clock manual`): a number of ms, a text such as "5m", or a timedelta.
+        """Advance a manual clock (`--clock manual`). `duration` is a number of ms, a text such as "5m", or a timedelta.
         Returns the controller's time, in ms since 1970."""
         now: int = self.ask("POST", "/clock/advance", {"ms": milliseconds(duration)})["now_ms"]
         return now

@@ -44,7 +44,7 @@ class FaultVerbs:
 
     def fail(self, api: str | Sequence[str], error: str | None = None, **rule: Any) -> Fault:
         """Add a rule about an API: `fail("Produce", "NOT_LEADER_OR_FOLLOWER", topic="orders", times=2)`. Without
-        `error` the other members say what happens; with neither the rule only observes."""
+        `error`, other members define the effect. A rule without any effect only counts requests."""
         return self.add_fault(api=api, error=error, **rule)
 
     def add_fault(self, **rule: Any) -> Fault:
@@ -56,20 +56,20 @@ class FaultVerbs:
         return tuple(map(Fault.from_json, self.ask("GET", "/faults")["faults"]))
 
     def fault(self, fault: Fault | str) -> Fault:
-        """A rule, by itself or by its id, as it is now."""
+        """The present state of a rule. `fault` is a rule or its id."""
         return Fault.from_json(self.ask("GET", _path(fault)))
 
     def remove_fault(self, fault: Fault | str) -> Fault:
-        """Remove a rule; returns it as it was. Connections that it keeps silent are closed."""
+        """Remove a rule. Returns its last state. Klamm closes the connections that the rule keeps silent."""
         return Fault.from_json(self.ask("DELETE", _path(fault)))
 
     def remove_faults(self) -> int:
-        """Remove all rules; returns their number."""
+        """Remove all rules. Returns their number."""
         removed: int = self.ask("DELETE", "/faults")["removed"]
         return removed
 
     def wait_for_fault(self, fault: Fault | str, hits: int = 1, timeout_seconds: float = WAIT_SECONDS) -> Fault:
-        """Wait until a rule has this many hits. Raises `TimeoutError`."""
+        """Wait until a rule has at least `hits` hits. Raises `TimeoutError`."""
         body = {"hits": hits, "timeout_ms": round(timeout_seconds * 1000)}
         return Fault.from_json(waited(self, f"{_path(fault)}/wait", body))
 

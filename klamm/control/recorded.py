@@ -13,7 +13,7 @@ MAX_RECORD_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A record of a topic. `timestamp_ms` is in ms since 1970; `key`, `value` and the values of headers may be None."""
+    """A record of a topic. `timestamp_ms` is in ms since 1970. `key`, `value` and the values of headers may be None."""
 
     partition: int
     offset: int
@@ -29,7 +29,7 @@ class Record:
         return len(self.key or b"") + len(self.value or b"") + in_headers
 
     def as_json(self) -> dict[str, object]:
-        """The record as the control interface sends it: bytes are base64."""
+        """The record as JSON of the control interface. Bytes are in base64."""
         return {
             "partition": self.partition,
             "offset": self.offset,
@@ -54,7 +54,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedRequest:
-    """A request that was answered, with the members of a line of the request log (docs/request-log.md)."""
+    """An answered request, with the members of a line of the request log (docs/request-log.md)."""
 
     seq: int
     time: str

@@ -28,7 +28,7 @@ NO_LEADER: Final = -1
 
 
 class ScenarioFailed(Exception):
-    """A step did not succeed, or the scenario took too long. `report` has what happened until then."""
+    """A step failed, or the scenario took too long. `report` has the steps until then."""
 
     def __init__(self, reason: str, report: "Report") -> None:
         super().__init__(reason)
@@ -51,7 +51,7 @@ class Happened:
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """What happened when."""
+    """The report of a scenario: its steps with their times, and its fault rules."""
 
     scenario: str
     steps: list[Happened] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Report:
     """The fault rules that the scenario added, with their hits at the end."""
 
     def text(self) -> str:
-        """The report for people: a line for each step, and one for each fault rule."""
+        """The report as text: a line for each step, and a line for each fault rule."""
         lines = [f"scenario {self.scenario}"]
         for one in self.steps:
             result = f"  {one.result}" if one.result else ""

@@ -17,9 +17,9 @@ class ScenarioVerbs:
     def run_scenario(
         self, scenario: "str | os.PathLike[str] | Mapping[str, Any]", **parameters: str | float
     ) -> "Report":
-        """Run a scenario (docs/scenarios.md): the path of a file, the name of one of Klamm's, or its content.
-        `parameters` replace those of the scenario. Raises ValueError for what is no scenario, and
-        `klamm.ScenarioFailed` with the report of what happened until then."""
+        """Run a scenario (docs/scenarios.md). `scenario` is the path of a file, the name of a scenario that comes with
+        Klamm, or its content. `parameters` replace those of the scenario. Raises ValueError for an invalid scenario,
+        and `klamm.ScenarioFailed`, which has the report, if a step fails."""
         from klamm.control.scenario_file import scenario_of
         from klamm.control.scenario_run import Run
 

@@ -38,29 +38,29 @@ class SteeringVerbs:
         return found
 
     def leader(self, topic: str, partition: int) -> int:
-        """The leader of a partition; -1: none."""
+        """The leader of a partition. -1 means that it has no leader."""
         found: int = self.ask("GET", _partition(topic, partition))["leader"]
         return found
 
     def set_replication_rate(self, broker_id: int, rate: int | None) -> None:
-        """Set how many messages per second the followers on a broker fetch of each partition; 0: none; None: as many
-        as those of other brokers."""
+        """Set the number of messages per second that the followers on a broker fetch from each partition. None means
+        the rate of the other brokers."""
         self.ask("POST", f"/brokers/{broker_id}/replication", {"rate": rate})
 
     def expire_session(self, broker_id: int) -> None:
-        """Fence a broker as if its session were over. If it is up, its next heartbeat unfences it."""
+        """Fence a broker as if its session had expired. If the broker is up, its next heartbeat unfences it."""
         self.ask("POST", f"/brokers/{broker_id}/expire-session")
 
     def fence_broker(self, broker_id: int) -> None:
-        """Fence a broker that is up, and let it send no heartbeats. Its listeners stay open."""
+        """Fence a broker that is up, and stop its heartbeats. Its listeners stay open."""
         self.ask("POST", f"/brokers/{broker_id}/fence")
 
     def unfence_broker(self, broker_id: int) -> None:
-        """Let a broker send heartbeats again; returns when it is unfenced."""
+        """Let a broker send heartbeats again. Returns when it is unfenced."""
         self.ask("POST", f"/brokers/{broker_id}/unfence")
 
     def take_disk(self, broker_id: int) -> None:
-        """Take the disk of a broker away: it answers KAFKA_STORAGE_ERROR to requests for records, and its leaderships
+        """Take the disk of a broker away. It answers KAFKA_STORAGE_ERROR to requests for records, and its leaderships
         move."""
         self.ask("POST", f"/brokers/{broker_id}/disk", {"away": True})
 
@@ -74,29 +74,29 @@ class SteeringVerbs:
         return found
 
     def take_log_dir_offline(self, broker_id: int, log_dir: str) -> None:
-        """Let a log directory fail: its leaderships move. The broker stops if it has no other one."""
+        """Let a log directory fail. Its leaderships move. The broker stops if it has no other log directory."""
         self.ask("POST", f"/brokers/{broker_id}/log-dirs", {"log_dir": log_dir, "failed": True})
 
     def repair_log_dir(self, broker_id: int, log_dir: str) -> None:
-        """Repair a log directory; the broker uses it from its next start on."""
+        """Repair a log directory. The broker uses it after its next start."""
         self.ask("POST", f"/brokers/{broker_id}/log-dirs", {"log_dir": log_dir, "failed": False})
 
     def rehash_coordinators(self, of: str | None = None) -> int:
-        """Move the coordinators of groups, transactional ids and share groups to other brokers; `of`: "groups",
-        "transactions" or "share groups" alone. Returns how many partitions of their internal topics moved."""
+        """Move the coordinators of groups, transactional ids and share groups to other brokers. `of` selects "groups",
+        "transactions" or "share groups". Returns the number of moved partitions of internal topics."""
         moved: int = self.ask("POST", "/coordinators/rehash", {} if of is None else {"of": of})["moved"]
         return moved
 
     def clean_logs(self) -> None:
-        """Apply retention and compaction now, to all topics whose configs say so."""
+        """Apply retention and compaction at once, by the configs of each topic."""
         self.ask("POST", "/logs/clean")
 
     def time_out_transaction(self, transactional_id: str) -> None:
-        """Abort an open transaction as if its timeout were over."""
+        """Abort an open transaction as if it had timed out."""
         self.ask("POST", f"/transactions/{quote(transactional_id, safe='')}/time-out")
 
     def wait_for_topic(self, topic: str, num_partitions: int = 1, timeout_seconds: float = WAIT_SECONDS) -> None:
-        """Wait until a topic exists, with at least so many partitions. Raises `TimeoutError`."""
+        """Wait until a topic exists and has at least `num_partitions` partitions. Raises `TimeoutError`."""
         body = {"num_partitions": num_partitions, "timeout_ms": round(timeout_seconds * 1000)}
         waited(self, f"{_topic(topic)}/wait", body)
 
@@ -107,12 +107,12 @@ class SteeringVerbs:
     def wait_for_group(
         self, group: str, members: int = 1, state: str = "Stable", timeout_seconds: float = WAIT_SECONDS
     ) -> None:
-        """Wait until a group is in this state with so many members. Raises `TimeoutError`."""
+        """Wait until a group is in this state and has this number of members. Raises `TimeoutError`."""
         body = {"members": members, "state": state, "timeout_ms": round(timeout_seconds * 1000)}
         waited(self, f"/groups/{quote(group, safe='')}/wait", body)
 
     def wait_for_reassignments(self, topic: str | None = None, timeout_seconds: float = WAIT_SECONDS) -> None:
-        """Wait until no reassignment is in progress, of any topic or of one. Raises `TimeoutError`."""
+        """Wait until no reassignment is in progress. `topic` None means all topics. Raises `TimeoutError`."""
         waited(self, "/reassignments/wait", {"topic": topic, "timeout_ms": round(timeout_seconds * 1000)})
 
 
