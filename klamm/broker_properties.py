@@ -26,8 +26,8 @@ def broker_properties_parser() -> CommandParser:
     """The options of `klamm broker-properties`."""
     parser = CommandParser(
         prog="klamm broker-properties",
-        description="Print the server.properties of a broker of Apache Kafka 4.3 that joins Klamm. Klamm is started "
-        "with --brokers 0, --controller-listener and --data-dir.",
+        description="Print the server.properties of a broker of Apache Kafka 4.3 that joins Klamm. Start Klamm with "
+        "--brokers 0, --controller-listener and --data-dir.",
         example="klamm broker-properties --id 1 --rack a --cluster-id CLUSTER --log-dir /tmp/b1",
     )
     add = parser.add_argument
@@ -36,12 +36,12 @@ def broker_properties_parser() -> CommandParser:
     add("--controller", metavar="HOST:PORT", type=_address, action=Once,
         help=f"the --controller-listener of Klamm (default: {DEFAULT_CONTROLLER})")  # fmt: skip
     add("--cluster-id", metavar="ID", type=argument_of(checked_cluster_id), action=Once, required=True,
-        help="the cluster id that klamm serve prints; a comment has the command that formats the log directory "
-        "with it")  # fmt: skip
+        help="the cluster id that klamm serve prints. A comment in the output has the command that formats the log "
+            "directory")  # fmt: skip
     add("--listen", metavar="HOST:PORT", type=_address, action=Once,
         help=f"the address on which the broker listens (default: {DEFAULT_LISTEN})")  # fmt: skip
     add("--advertise", metavar="HOST[:PORT]", type=argument_of(decode_advertised), action=Once,
-        help="the address that clients and other brokers get (default: that of --listen)")  # fmt: skip
+        help="the address for clients and other brokers (default: that of --listen)")  # fmt: skip
     add("--dynamic-quorum", action="store_true",
         help="controller.quorum.bootstrap.servers instead of voters, for klamm serve --dynamic-quorum")  # fmt: skip
     add("--log-dir", metavar="DIR", type=_log_dir, action=Once, required=True, help="the broker's log directory")

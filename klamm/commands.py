@@ -129,5 +129,5 @@ def usage() -> str:
         lines += ["", f"{title}:"]
         for command in commands:
             lines += [f"  {command.name.ljust(width)}  {command.text}", f"      {command.example}"]
-    lines += ["", "klamm COMMAND --help prints a command's options; klamm --version the version.", ""]
+    lines += ["", "klamm COMMAND --help prints its options. klamm --version prints the version.", ""]
     return "\n".join(lines)

@@ -49,8 +49,8 @@ def completion_parser() -> CommandParser:
     """The options of `klamm completion`."""
     parser = CommandParser(
         prog="klamm completion",
-        description="Print a script that lets a shell complete klamm's commands, options and their choices. "
-        "For every new shell, add the example to ~/.bashrc, or to ~/.zshrc with zsh instead of bash.",
+        description="Print a script that completes klamm's commands, options and their choices in a shell. Add the "
+        "example to ~/.bashrc. For zsh, add it to ~/.zshrc with zsh instead of bash.",
         example='eval "$(klamm completion bash)"',
     )
     parser.add_argument("shell", choices=SHELLS, help="the shell that will read the script")

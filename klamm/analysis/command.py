@@ -298,7 +298,7 @@ def pipeline_parser() -> CommandParser:
             name, parents=[everywhere], help=text, description=text, example=f"klamm pipeline {example}"
         )
 
-    ingest = add("ingest", "read logs into tables; an earlier ingest's records are not read again", "ingest --log "
+    ingest = add("ingest", "read logs into tables. Records of an earlier ingest are not read again", "ingest --log "
         "data --requests requests.jsonl --out tables")  # fmt: skip
     _add_logs(ingest, required=False)
     ingest.add_argument("--requests", metavar="PATH", nargs="+", action="append", type=_text, help="request logs, or "
@@ -311,7 +311,7 @@ def pipeline_parser() -> CommandParser:
     report.add_argument(
         "--html", metavar="FILE", type=_path, action=Once, help="file of the page (default: DIR/report.html)"
     )
-    report.add_argument("--json", dest="as_json", action="store_true", help="print the report as JSON; write a page "
+    report.add_argument("--json", dest="as_json", action="store_true", help="print the report as JSON. Write a page "
         "only with --html")  # fmt: skip
     verify = add("verify", "check metadata logs for torn, misordered and unknown records and broken invariants",
         "verify --log data")  # fmt: skip

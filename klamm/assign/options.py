@@ -26,8 +26,8 @@ def assign_parser() -> CommandParser:
     """The options of `klamm assign`."""
     parser = CommandParser(
         prog="klamm assign",
-        description="Place replicas. Each line of input is a JSON object with brokers and a topic to place, such as "
-        '{"brokers":[[1,"a"],[2,"b"]],"partitions":4,"rf":2}; the answer is one line: '
+        description="Place replicas. Each line of input is a JSON object with brokers and a topic, such as "
+        '{"brokers":[[1,"a"],[2,"b"]],"partitions":4,"rf":2}. The answer is one line: '
         '{"assignment":{"0":[1,2],…}} or {"error":{"reason":…,"message":…}}. docs/placement.md lists all members.',
         example="klamm assign --explain requests.jsonl",
     )

@@ -9,13 +9,13 @@ from klamm.control.durations import milliseconds
 
 def add_clock_commands(commands: Any, everywhere: CommandParser) -> None:
     """Add `clock` with its own command."""
-    text = "print the controller's time, or let time pass on a manual clock (klamm serve --clock manual)"
+    text = "print the controller's time, or advance a manual clock (klamm serve --clock manual)"
     parser = commands.add_parser(
         "clock", parents=[everywhere], help=text, description=text, example="klamm control clock advance 5m"
     )
     parser.set_defaults(request=lambda _: ("GET", "/clock", None))
     below = parser.add_subparsers(title="commands", metavar="COMMAND")
-    text = "let time pass: sessions, rebalances, transactions and replication go on"
+    text = "advance the cluster's time. Sessions, rebalances, transactions and replication continue"
     advancing = below.add_parser(
         "advance", parents=[everywhere], help=text, description=text, example="klamm control clock advance 5m"
     )

@@ -111,19 +111,19 @@ def control_parser() -> CommandParser:
     everywhere.add_argument(
         "--url",
         metavar="URL",
-        help=f"address of the control interface, which klamm serve prints as control=URL (default: ${URL_VARIABLE})",
+        help=f"address of the control interface. klamm serve prints control=URL (default: ${URL_VARIABLE})",
     )
     everywhere.add_argument("--control", metavar="URL", dest="url", help=argparse.SUPPRESS)
-    everywhere.add_argument("--token-file", metavar="FILE", type=file_path, help="a file with the control token, which "
-        f"is needed if the interface is not on a loopback address (default: ${TOKEN_VARIABLE})")  # fmt: skip
-    everywhere.add_argument("--ca-file", metavar="FILE", type=file_path, help="the certificates to trust at an address "
-        f"with https, which klamm serve prints as control.ca=FILE (default: ${CA_VARIABLE})")  # fmt: skip
+    everywhere.add_argument("--token-file", metavar="FILE", type=file_path, help="a file with the control token. An "
+        f"address that is not loopback needs it (default: ${TOKEN_VARIABLE})")  # fmt: skip
+    everywhere.add_argument("--ca-file", metavar="FILE", type=file_path, help="trusted certificates for https. "
+        f"klamm serve prints control.ca=FILE (default: ${CA_VARIABLE})")  # fmt: skip
     everywhere.add_argument("--json", dest="as_json", action="store_true", help="print the server's JSON, on one line")
     parser = CommandParser(
         prog="klamm control",
-        description="Stop, start, add and remove brokers of a klamm serve that was started with --control, create "
-        "topics, and print records and requests. Each command returns when the metadata shows what it did. Exit "
-        "codes: 0 done, 1 refused, 2 wrong call or not reachable.",
+        description="Stop, start, add and remove brokers, create topics, and print records and requests. The "
+        "cluster is a klamm serve with --control. Each command returns when the metadata has the change. Exit "
+        "codes: 0 done, 1 refused, 2 wrong call or no connection.",
         example="klamm control --url http://127.0.0.1:9090 stop 2",
         parents=[everywhere],
     )
@@ -144,13 +144,13 @@ def control_parser() -> CommandParser:
     stopping.add_argument("broker_id", metavar="ID", type=_broker_id, help="id of the broker")
     stopping.add_argument("--crash", action="store_true", help="close its connections at once; it is fenced when "
         "broker.session.timeout.ms is over")  # fmt: skip
-    killing = add("kill", lambda given: ("POST", f"/brokers/{given.broker_id}/kill", None), "crash a broker: close its "
-        "connections at once; it is fenced when broker.session.timeout.ms is over", "kill 2")  # fmt: skip
+    killing = add("kill", lambda given: ("POST", f"/brokers/{given.broker_id}/kill", None), "crash a broker. Its "
+        "connections are closed at once. It is fenced after broker.session.timeout.ms", "kill 2")  # fmt: skip
     killing.add_argument("broker_id", metavar="ID", type=_broker_id, help="id of the broker")
     starting = add(
         "start",
         _start_request,
-        "start a broker that is down; after a crash this waits until its session has expired",
+        "start a broker that is down. After a crash, this waits until its session has expired",
         "start 2",
     )
     starting.add_argument("broker_id", metavar="ID", type=_broker_id, help="id of the broker")
@@ -173,17 +173,17 @@ def _add_topic_commands(add: Callable[[str, Any, str, str], argparse.ArgumentPar
     creating.add_argument("--config", metavar="KEY=VALUE", type=_config, dest="configs", action="append", default=[],
         help="a config of the topic; can be repeated (default: none)")  # fmt: skip
     reading = add("records", _records_request, "print the records of a topic: partition, offset, key, value and "
-        "headers; with --json a page on each line, and bytes as base64", "records orders")  # fmt: skip
+        "headers. With --json, print pages, with bytes in base64", "records orders")  # fmt: skip
     reading.add_argument("topic", metavar="TOPIC", help="name of the topic")
     reading.add_argument("--partition", metavar="N", type=_index, help="a partition (default: all)")
     reading.add_argument("--isolation-level", metavar="LEVEL", choices=ISOLATION_LEVELS, default=ISOLATION_LEVELS[0],
-        help=f"{ISOLATION_LEVELS[1]} leaves out aborted and undecided transactions "
+        help=f"{ISOLATION_LEVELS[1]} omits aborted and open transactions "
         f"(default: {ISOLATION_LEVELS[0]})")  # fmt: skip
     asking = add("requests", lambda given: ("POST", "/requests", {"api": given.api}), "print the newest requests of "
         "clients, at most 10,000", "requests --api Produce")  # fmt: skip
     asking.add_argument("--api", metavar="NAME", help="requests of one API (default: of all)")
-    telemetry = add("telemetry", _telemetry_request, "list the clients that pushed metrics, or print the latest "
-        "metrics of one", "telemetry")  # fmt: skip
+    telemetry = add("telemetry", _telemetry_request, "list clients that have pushed metrics, or print the latest "
+        "metrics of one client", "telemetry")  # fmt: skip
     telemetry.add_argument("client_instance_id", metavar="CLIENT", nargs="?", help="client instance id (default: list "
         "the clients)")  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""`klamm control fault …`: add, list, show, remove and await fault rules. The standard library alone."""
+"""`klamm control fault …`: add, list, show, remove and wait for fault rules. The standard library alone."""
 
 import argparse
 import json
@@ -15,28 +15,28 @@ _TEXTS: Mapping[str, str] = {
     "id": "its id (default: fault-N)",
     "versions": "only these versions of the API, such as 3-9",
     "listener": "only requests on this listener",
-    "client-id": "only requests of this client id; * stands for any characters",
+    "client-id": "only requests of this client id, * stands for any characters",
     "software-name": "only requests of this client software",
     "software-version": "only requests of this version of a client software",
     "principal": "only requests of this principal",
-    "topic": "only items of this topic; * stands for any characters",
+    "topic": "only items of this topic, * stands for any characters",
     "group": "only items of this group",
     "transactional-id": "only items of this transactional id",
     "error": "refuse with this error, such as NOT_LEADER_OR_FOLLOWER",
     "answer": "none, close, half, flipped_frame, flipped_batch or other_correlation_id",
 }
 _NUMBERS: Mapping[str, str] = {
-    "skip": "do nothing to the first N matches",
-    "times": "be over after N hits",
-    "every": "count the first match, and every Nth after it",
-    "for-ms": "be over after N ms on the controller's clock",
-    "throttle-time-ms": "say that the client is throttled",
+    "skip": "ignore the first N matches",
+    "times": "end after N hits",
+    "every": "take the first match, and every Nth after it",
+    "for-ms": "end after N ms on the controller's clock",
+    "throttle-time-ms": "throttle time in the response, in ms",
 }
 _DEFAULTS: Mapping[str, str] = {"skip": "0", "times": "no end", "every": "1", "for-ms": "no end"}
 _FLAGS: Mapping[str, str] = {
     "whole": "refuse the whole request, not only the items that match",
-    "after": "do it after the deed: the request is done nevertheless",
-    "stale-metadata": "answer from the metadata of the time when the rule was added",
+    "after": "process the request first, then apply the fault",
+    "stale-metadata": "answer with the metadata of the time when the rule was added",
 }
 
 
@@ -45,9 +45,8 @@ def add_fault_commands(commands: Any, everywhere: CommandParser) -> None:
     parser = commands.add_parser(
         "fault",
         parents=[everywhere],
-        help="add, list, show, remove and await fault rules",
-        description="Rules of simulated faults: which requests they match, how often, and what they do "
-        "(docs/faults.md).",
+        help="add, list, show, remove and wait for fault rules",
+        description="Fault rules make requests fail (docs/faults.md).",
         example="klamm control fault add --api Produce --error REQUEST_TIMED_OUT",
     )
     below = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -60,7 +59,7 @@ def add_fault_commands(commands: Any, everywhere: CommandParser) -> None:
         return command
 
     _add_members(
-        add("add", _add_request, "add a rule; it applies to the next request", "add --api Metadata --delay-ms 500")
+        add("add", _add_request, "add a rule. It applies from the next request on", "add --api Metadata --delay-ms 500")
     )
     add("list", lambda _: ("GET", "/faults", None), "list all rules in their order, with their hits", "list")
     for name, method, text in (
@@ -71,7 +70,10 @@ def add_fault_commands(commands: Any, everywhere: CommandParser) -> None:
         one.add_argument("rule_id", metavar="ID", help="id of the rule")
     add("clear", lambda _: ("DELETE", "/faults", None), "remove all rules", "clear")
     waiting = add(
-        "wait", _wait_request, "wait until a rule has hits; exit code 1 if it has not in time", "wait fault-1 --hits 3"
+        "wait",
+        _wait_request,
+        "wait until a rule has hits. The exit code is 1 after the time limit",
+        "wait fault-1 --hits 3",
     )
     waiting.add_argument("rule_id", metavar="ID", help="id of the rule")
     waiting.add_argument("--hits", metavar="N", type=_count, default=1, help="number of hits (default: 1)")
@@ -80,22 +82,22 @@ def add_fault_commands(commands: Any, everywhere: CommandParser) -> None:
 
 def _add_members(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--api", metavar="NAME", action="append", help="only this API; can be repeated (default: all)")
-    add("--broker", metavar="ID", type=_index, action="append", help="only this broker; can be repeated (default: any)")
+    add("--api", metavar="NAME", action="append", help="only this API, can be repeated (default: all)")
+    add("--broker", metavar="ID", type=_index, action="append", help="only this broker, can be repeated (default: any)")
     add(
         "--partition",
         metavar="N",
         type=_index,
         action="append",
-        help="only this partition; can be repeated (default: any)",
+        help="only this partition, can be repeated (default: any)",
     )
-    add("--where", metavar="PATH=VALUE", type=_assignment, action="append", help="only if the request has this value, "
-        "which is JSON, at this path of its JSON form; can be repeated (default: any)")  # fmt: skip
-    add("--set", metavar="PATH=VALUE", type=_assignment, action="append", help="set a value of the answer; can be "
+    add("--where", metavar="PATH=VALUE", type=_assignment, action="append", help="only requests with this JSON "
+        "value at this path, can be repeated (default: any)")  # fmt: skip
+    add("--set", metavar="PATH=VALUE", type=_assignment, action="append", help="set a value of the response, can be "
         "repeated (default: none)")  # fmt: skip
-    add("--delay-ms", metavar="MS", type=_delay, help='wait before the deed: a number, or {"min": …, "max": …}, '
+    add("--delay-ms", metavar="MS", type=_delay, help='delay before the request: a number, {"min": …, "max": …}, '
         '{"mean": …} or {"mean": …, "deviation": …} (default: 0)')  # fmt: skip
-    add("--probability", metavar="P", type=_probability, help="count a match with this probability (default: 1)")
+    add("--probability", metavar="P", type=_probability, help="take a match with this probability (default: 1)")
     for name, text in _TEXTS.items():
         default = "" if "default" in text else " (default: none)" if name in ("error", "answer") else " (default: any)"
         add(f"--{name}", metavar="TEXT", help=text + default)

@@ -19,21 +19,23 @@ def add_steering_commands(add: Add, commands: Any, everywhere: CommandParser) ->
     leading = add("leader", _leader, "make a member of the ISR the leader of a partition", "leader orders 0 2")
     _add_partition(leading)
     leading.add_argument("broker_id", metavar="ID", type=_number, help="id of the broker")
-    syncing = add("isr", _isr, "add a replica to an ISR, or keep one out of it; without option print the partition",
+    syncing = add("isr", _isr, "add a replica to an ISR, or keep a replica out of it. Without an option, print the "
+        "partition",
         "isr orders 0 --remove 2")  # fmt: skip
     _add_partition(syncing)
     either = syncing.add_mutually_exclusive_group()
     either.add_argument("--add", metavar="ID", type=_number, help="add this broker's replica (default: none)")
     either.add_argument("--remove", metavar="ID", type=_number, help="remove this broker's replica, and keep it out "
         "(default: none)")  # fmt: skip
-    rating = add("replication", _rate, "set how many messages per second a broker's followers fetch of each partition",
+    rating = add("replication", _rate, "set the messages per second that a broker's followers fetch from each "
+        "partition",
         "replication 2 --rate 0")  # fmt: skip
     rating.add_argument("broker_id", metavar="ID", type=_number, help="id of the broker")
     rating.add_argument("--rate", metavar="N", type=_number, help="messages per second; 0: none (default: as others)")
     for name, text in (
-        ("fence", "fence a broker that is up, and let it send no heartbeats"),
+        ("fence", "fence a broker that is up, and stop its heartbeats"),
         ("unfence", "let a broker send heartbeats again"),
-        ("expire-session", "fence a broker as if its session were over"),
+        ("expire-session", "fence a broker as if its session had expired"),
     ):
         one = add(name, _on_broker(name), text, f"{name} 2")
         one.add_argument("broker_id", metavar="ID", type=_number, help="id of the broker")
@@ -42,7 +44,7 @@ def add_steering_commands(add: Add, commands: Any, everywhere: CommandParser) ->
     where = disk.add_mutually_exclusive_group(required=True)
     where.add_argument("--away", action="store_true", help="answer KAFKA_STORAGE_ERROR to requests for records")
     where.add_argument("--back", action="store_true", help="serve records again")
-    text = "let a log directory of a broker fail, or repair it; without option list them"
+    text = "let a log directory of a broker fail, or repair it. Without an option, list them"
     directory = add("log-dir", _log_dir, text, "log-dir 2 /tmp/kafka-logs-1 --offline")
     directory.add_argument("broker_id", metavar="ID", type=_number, help="id of the broker")
     directory.add_argument("log_dir", metavar="PATH", nargs="?", help="its path (default: list all)")
@@ -57,17 +59,17 @@ def add_steering_commands(add: Add, commands: Any, everywhere: CommandParser) ->
     add(
         "clean-logs",
         lambda _: cleaned,
-        "apply retention and compaction now, to all topics whose configs say so",
+        "apply retention and compaction at once, by the configs of each topic",
         "clean-logs",
     )
-    text = "abort an open transaction as if its timeout were over"
+    text = "abort an open transaction as if it had timed out"
     timing = add("time-out-transaction", _time_out, text, "time-out-transaction orders-1")
     timing.add_argument("transactional_id", metavar="ID", help="its transactional id")
     _add_waits(commands, everywhere)
 
 
 def _add_waits(commands: Any, everywhere: CommandParser) -> None:
-    text = "wait until a topic exists, an ISR is whole, a group is stable or reassignments are over"
+    text = "wait for a topic, an ISR, a group or the end of reassignments"
     parser = commands.add_parser(
         "wait", parents=[everywhere], help=text, description=text, example="klamm control wait isr orders"
     )
@@ -75,7 +77,7 @@ def _add_waits(commands: Any, everywhere: CommandParser) -> None:
 
     def add(name: str, request: Any, text: str, example: str) -> CommandParser:
         command: CommandParser = below.add_parser(
-            name, parents=[everywhere], help=text, description=f"{text}. Exit code 1 if that is not so in time.",
+            name, parents=[everywhere], help=text, description=f"{text}. The exit code is 1 after the time limit.",
             example=f"klamm control wait {example}",
         )  # fmt: skip
         command.set_defaults(request=request)

@@ -58,14 +58,14 @@ class ReassignOptions:
 
 
 _ACTIONS: Final = {
-    Action.GENERATE: "print the current assignment of topics and a proposed one on the listed brokers; change nothing",
+    Action.GENERATE: "print the current assignment of topics and a proposed one on the listed brokers. Change nothing",
     Action.EXECUTE: "start the reassignments of the file",
-    Action.VERIFY: "print which reassignments of the file are complete; remove throttles if none is in progress",
+    Action.VERIFY: "print which reassignments of the file are complete. Remove throttles if none is in progress",
     Action.PROGRESS: "print the lag of each replica of the file once",
-    Action.WATCH: "show the lags until all replicas are in sync (exit code 0) or have a permanent error (1); can be "
+    Action.WATCH: "show the lags until all replicas are in sync (exit code 0) or have a permanent error (1). Can be "
     "combined with --execute",
     Action.LIST: "list all reassignments in progress",
-    Action.CANCEL: "cancel the reassignments of the file that are in progress; remove throttles",
+    Action.CANCEL: "cancel the reassignments of the file that are in progress, and remove throttles",
 }
 # The options that an action needs or allows, in addition to --bootstrap-server and --json.
 _NEEDED: Final = {
@@ -182,17 +182,21 @@ def reassign_parser() -> CommandParser:
     add("--additional", action="store_true",
         help="for --execute: execute the file even if other reassignments are in progress")  # fmt: skip
     add("--throttle", metavar="BYTES", type=_throttle, action=Once,
-        help="for --execute: most bytes per second that the moves copy from and to each broker "
-        "(default: no limit)")  # fmt: skip
+        help="for --execute: limit of the bytes per second from and to each broker (default: no limit)")  # fmt: skip
     add("--disallow-replication-factor-change", action="store_true",
         help="for --execute: refuse reassignments that change the replication factor")  # fmt: skip
-    add("--timeout", metavar="MS", dest="timeout_ms", type=_timeout, action=Once,
-        help="for --execute and --cancel: longest time for the controller, in ms "
-        f"(default: {DEFAULT_TIMEOUT_MS})")  # fmt: skip
+    add(
+        "--timeout",
+        metavar="MS",
+        dest="timeout_ms",
+        type=_timeout,
+        action=Once,
+        help=f"for --execute and --cancel: time limit for the controller, in ms (default: {DEFAULT_TIMEOUT_MS})",
+    )
     add("--preserve-throttles", action="store_true", help="for --verify and --cancel: do not remove throttles")
     add = parser.add_argument_group("output").add_argument
     add("--json", dest="as_json", action="store_true", help="print JSON, one object per line")
-    add("--zookeeper", metavar="HOST:PORT", help="not supported; use --bootstrap-server")
+    add("--zookeeper", metavar="HOST:PORT", help="not supported, use --bootstrap-server")
     add("-h", "--help", action="help", help="show this help and exit")
     return parser
 

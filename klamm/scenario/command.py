@@ -50,21 +50,21 @@ def scenario_parser() -> CommandParser:
     """The options and commands of `klamm scenario`."""
     parser = CommandParser(
         prog="klamm scenario",
-        description="Put a running cluster through a scenario: timed or awaited steps from a file (docs/scenarios.md).",
+        description="Run a scenario on a cluster: a list of steps from a file (docs/scenarios.md).",
         example="klamm scenario run rolling-restart --url http://127.0.0.1:9090",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    text = "run a scenario, and report what happened when"
+    text = "run a scenario, and report its steps with their times"
     running = commands.add_parser("run", help=text, description=text,
         example="klamm scenario run leader-loss --url http://127.0.0.1:9090")  # fmt: skip
     running.set_defaults(action=_run)
-    running.add_argument("scenario", metavar="FILE", help="a file, JSON or YAML, or the name of one that comes with "
-        "Klamm")  # fmt: skip
-    running.add_argument("--url", metavar="URL", help="address of the control interface, which klamm serve prints as "
+    running.add_argument("scenario", metavar="FILE", help="a JSON or YAML file, or the name of a scenario that "
+        "comes with Klamm")  # fmt: skip
+    running.add_argument("--url", metavar="URL", help="address of the control interface. klamm serve prints "
         f"control=URL (default: ${URL_VARIABLE})")  # fmt: skip
     running.add_argument("--control", metavar="URL", dest="url", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     running.add_argument("--set", metavar="NAME=VALUE", dest="parameters", type=_parameter, action="append", default=[],
-        help="a parameter of the scenario; can be repeated")  # fmt: skip
+        help="a parameter of the scenario, can be repeated")  # fmt: skip
     running.add_argument("--json", dest="as_json", action="store_true", help="print the report as JSON, at the end")
     text = "print the steps of a scenario"
     showing = commands.add_parser("show", help=text, description=text, example="klamm scenario show rolling-restart")

@@ -86,10 +86,10 @@ def serve_parser() -> CommandParser:
     parser = CommandParser(
         prog="klamm serve",
         usage="klamm serve [OPTIONS]",
-        description="Start a simulated Kafka cluster. When all listeners accept connections, it prints the line "
+        description="Start a simulated Kafka cluster. When all listeners accept connections, it prints "
         "bootstrap.servers=HOST:PORT,…, with --controller-listener also "
-        "controller.quorum.bootstrap.servers=HOST:PORT, and with --control, as the last line, "
-        "control=http://HOST:PORT. SIGTERM or SIGINT stops it.",
+        "controller.quorum.bootstrap.servers=HOST:PORT. With --control, the last line is control=http://HOST:PORT. "
+        "SIGTERM or SIGINT stops the cluster.",
         example="klamm serve --brokers 3 --racks a,b,c --set num.partitions=6",
         add_help=False,
     )
@@ -113,18 +113,18 @@ def _add_cluster(group: argparse._ArgumentGroup) -> None:
     add("--broker-ids", metavar="0,1,2", type=_broker_ids, action=Once, help="ids of the brokers (default: from 1 on)")
     add("--racks", metavar="A,B,C", type=_racks, action=Once,
         help="racks, assigned to the brokers in turn (default: none)")  # fmt: skip
-    add("--seed", metavar="N", type=_seed, action=Once, help="for the same answers in each run (default: random)")
+    add("--seed", metavar="N", type=_seed, action=Once, help="for the same responses in each run (default: random)")
     add("--profile", metavar="kip|kafka", choices=PROFILES, action=Once,
-        help="behaviour where KIPs and Kafka differ (default: kip)")  # fmt: skip
+        help="follow the KIPs or Apache Kafka 4.3 (default: kip)")  # fmt: skip
     add("--kafka-version", metavar="2.8", type=argument_of(checked_kafka_version), action=Once,
-        help="release of Kafka that brokers act as (default: 4.3)")  # fmt: skip
+        help="behave like this release of Kafka (default: 4.3)")  # fmt: skip
     add("--max-version", metavar="API=N", type=argument_of(checked_max_version), action=Once,
-        help="newest versions served, as Metadata=9 (default: all)")  # fmt: skip
+        help="newest served version of an API (default: all)")  # fmt: skip
     add("--metadata-version", metavar="V", type=argument_of(checked_metadata_version), action=Once,
         help="metadata.version of a new log (default: 4.3-IV0)")  # fmt: skip
     add("--kip-578-versions", action="store_true", help="also serve the API versions that KIP-578 adds")
     add("--real-topics", metavar="GLOB", type=argument_of(checked_topic_pattern), action=Once,
-        help="topics on real brokers beside others (default: *)")  # fmt: skip
+        help="topics that are on real brokers (default: *)")  # fmt: skip
     add("--dynamic-quorum", action="store_true", help="begin with kraft.version 1 (KIP-853)")
     add("--client-telemetry", action="store_true", help="ask clients for their metrics (KIP-714)")
     add("--cluster-id", metavar="ID", type=argument_of(checked_cluster_id), action=Once,
@@ -140,8 +140,8 @@ def _add_addresses(group: argparse._ArgumentGroup) -> None:
         metavar="HOST:PORT",
         type=argument_of(decode_listen),
         action=Once,
-        help="address of the first broker; the others use "
-        "the next ports, with port 0 free ones (default: 127.0.0.1:9092)",
+        help="address of the first broker. The others use the next ports, with port 0 free ones "
+        "(default: 127.0.0.1:9092)",
     )
     add(
         "--listener",
@@ -150,14 +150,14 @@ def _add_addresses(group: argparse._ArgumentGroup) -> None:
         type=argument_of(decode_listener),
         action="append",
         default=[],
-        help="a listener; can be repeated (default: --listen)",
+        help="a listener, can be repeated (default: --listen)",
     )
     add(
         "--advertise",
         metavar="HOST[:PORT]",
         type=argument_of(decode_advertised),
         action=Once,
-        help="address that clients get; the brokers after the first have the next ports (default: that of --listen)",
+        help="address for clients (default: that of --listen)",
     )
     add(
         "--controller-listener",
@@ -199,7 +199,7 @@ def _add_configs(group: argparse._ArgumentGroup) -> None:
         dest="sets",
         action="append",
         default=[],
-        help="a config of all brokers; can be repeated; overrides --env, which overrides --config",
+        help="a config of all brokers, can be repeated. It overrides --env, which overrides --config",
     )
     add(
         "--broker-set",
@@ -207,12 +207,12 @@ def _add_configs(group: argparse._ArgumentGroup) -> None:
         dest="broker_sets",
         action="append",
         default=[],
-        help="a config of one broker; can be repeated",
+        help="a config of one broker, can be repeated",
     )
     add(
         "--env",
         action="store_true",
-        help="configs by variables such as KAFKA_NUM_PARTITIONS=3",
+        help="read variables such as KAFKA_NUM_PARTITIONS=3",
     )
     add("--config", metavar="FILE", type=file_path, action=Once, help="a server.properties file (default: none)")
 
@@ -225,7 +225,7 @@ def _add_records(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         type=_replication_rate,
         action=Once,
-        help=f"messages per second that each follower fetches of each partition (default: {limits.replication_rate})",
+        help=f"messages per second that a follower fetches from a partition (default: {limits.replication_rate})",
     )
     add(
         "--log-dirs",
@@ -239,14 +239,14 @@ def _add_records(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         type=_memory_bytes,
         action=Once,
-        help=f"most memory for record batches (default: {limits.memory_bytes})",
+        help=f"memory for records, in bytes (default: {limits.memory_bytes})",
     )
     add(
         "--data-file-bytes",
         metavar="N",
         type=_file_bytes,
         action=Once,
-        help=f"most bytes of others, in a file (default: {limits.file_bytes})",
+        help=f"further records, in a file (default: {limits.file_bytes})",
     )
     add(
         "--data-dir", metavar="DIR", type=file_path, action=Once, help="directory of the metadata log (default: memory)"
@@ -263,9 +263,9 @@ def _add_records(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         type=_snapshot_records,
         action=Once,
-        help=f"records between snapshots, 0: none (default: {DEFAULT_SNAPSHOT_RECORDS})",
+        help=f"records between snapshots, 0: no snapshots (default: {DEFAULT_SNAPSHOT_RECORDS})",
     )
-    add("--keep-history", action="store_true", help="snapshots delete nothing; implied by --request-log")
+    add("--keep-history", action="store_true", help="snapshots delete nothing from the metadata log")
     add(
         "--request-log",
         metavar="FILE",

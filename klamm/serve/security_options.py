@@ -30,7 +30,7 @@ def add_security(group: argparse._ArgumentGroup) -> None:
         type=argument_of(decode_user),
         action="append",
         default=[],
-        help="a user; can be repeated (default: none)",
+        help="a user, can be repeated (default: none)",
     )
     add(
         "--add-scram",
@@ -38,11 +38,11 @@ def add_security(group: argparse._ArgumentGroup) -> None:
         type=argument_of(decode_add_scram),
         action="append",
         default=[],
-        help="as for kafka-storage; can be repeated (default: none)",
+        help="as for kafka-storage, can be repeated (default: none)",
     )
     add(
         "--tls",
         choices=("auto",),
         action=Once,
-        help="sasl_ssl, without --user ssl (default: none)",
+        help="TLS with certificates that Klamm makes (default: none)",
     )

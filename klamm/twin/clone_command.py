@@ -48,7 +48,7 @@ def clone_parser() -> CommandParser:
     parser = CommandParser(
         prog="klamm clone",
         description="Write the metadata of a Kafka cluster as a log: brokers, racks, topics, placements, configs, "
-        "ACLs, quotas and sizes, as far as the admin APIs show them. Nothing is changed in the cluster.",
+        "ACLs, quotas and sizes, as far as the admin APIs show them. Klamm changes nothing in the cluster.",
         example="klamm clone --bootstrap-server prod:9092 --out copy",
     )
     add = parser.add_argument

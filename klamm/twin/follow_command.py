@@ -55,24 +55,28 @@ def follow_parser() -> CommandParser:
     """The options of `klamm follow`."""
     parser = CommandParser(
         prog="klamm follow",
-        description="Keep a copy of the metadata log of a Kafka cluster without ZooKeeper (3.3 or newer), until it is "
-        "interrupted. Klamm reads as a broker does, and changes nothing; the controllers list it among their "
+        description="Keep a copy of the metadata log of a Kafka cluster without ZooKeeper (3.3 or newer), until it "
+        "is interrupted. Klamm reads as a broker does, and changes nothing. The controllers list it among their "
         "observers for some minutes.",
         example="klamm follow --bootstrap-controller prod:9093 --data-dir copy",
     )
     add = parser.add_argument
     add("--bootstrap-controller", metavar="HOST:PORT,…", type=argument_of(_addresses), action=Once, required=True,
-        help="controllers of the cluster; the one that leads is found")  # fmt: skip
+        help="controllers of the cluster. Klamm finds the leading one")  # fmt: skip
     add("--data-dir", metavar="DIR", type=file_path, action=Once, required=True,
         help="the directory of the copy: a new one, or that of an earlier call")  # fmt: skip
     add("--command-config", metavar="FILE", type=file_path, action=Once,
         help="settings of a Kafka client: security.protocol, ssl.…, sasl.… (default: none)")  # fmt: skip
-    add("--cluster-id", metavar="ID", type=argument_of(checked_cluster_id), action=Once,
-        help="the id that the cluster must have (default: what it says; controllers before 3.7 say none)")  # fmt: skip
-    add("--once", action="store_true", help="end when the copy has everything that the cluster has agreed on")
+    add(
+        "--cluster-id",
+        metavar="ID",
+        type=argument_of(checked_cluster_id),
+        action=Once,
+        help="the id of the cluster. Needed for controllers before 3.7 (default: the id that the cluster returns)",
+    )
+    add("--once", action="store_true", help="end when the copy has all committed records")
     add("--timeout", metavar="SECONDS", type=lambda text: whole_number(text, 1, MAX_TIMEOUT_SECONDS), action=Once,
-        help=f"give up after so long without progress (default: {ONCE_TIMEOUT_SECONDS} with --once, "
-        "else never)")  # fmt: skip
+        help=f"time limit without progress (default: {ONCE_TIMEOUT_SECONDS} with --once, otherwise none)")  # fmt: skip
     return parser
 
 

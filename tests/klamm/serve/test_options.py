@@ -162,4 +162,4 @@ def test_help_tells_both_lines_that_are_printed(capsys: pytest.CaptureFixture[st
     described = "".join(shown.partition("cluster:")[0].split())
     assert "bootstrap.servers=HOST:PORT,…" in described
     assert "--controller-listeneralsocontroller.quorum.bootstrap.servers=HOST:PORT" in described
-    assert "--control,asthelastline,control=http://HOST:PORT" in described
+    assert "With--control,thelastlineiscontrol=http://HOST:PORT" in described
