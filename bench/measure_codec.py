@@ -156,7 +156,7 @@ def _small_requests(blocks: int) -> list[Row]:
             header, body = kept[frame[:4]]
             body(frame, header(frame, 0)[1])
 
-    taken = _in_turns({"klamm": klamm, "kio": kio, "kio, readers kept": kio_kept}, blocks)
+    taken = _in_turns({"klamm": klamm, "kio": kio, "kio with cached readers": kio_kept}, blocks)
     what = "decode 1,000 small requests of mixed APIs, with headers"
     return _compared(what, taken, blocks, SMALL_MARK, reached=2 * taken["klamm"] <= taken["kio"])
 

@@ -68,7 +68,7 @@ def _row(what: str, among: list[float], without: list[float]) -> Row:
     p99 = percentile(among, 99)
     return Row(
         group=GROUP,
-        what=f"{what}: a good client waits, p99",
+        what=f"{what}: waiting time of a well-behaved client, p99",
         unit="ms",
         klamm=p99,
         peer="without hostile clients",

@@ -81,7 +81,7 @@ def measure_pipeline(bench: Workbench) -> list[Row]:
             what=f"{len(small):,} logs of {SMALL_LOG_RECORDS:,} records into typed rows, two cores",
             unit="s",
             klamm=read_small,
-            peer="one log of as many",
+            peer="one log of the same size",
             theirs=read,
             mark=f"<= {MARK_SMALL_LOGS:g} ×",
             reached=read_small <= MARK_SMALL_LOGS * read,

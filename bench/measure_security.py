@@ -81,7 +81,7 @@ Servers = Sequence[tuple[Secured, ServerProcess]]
 def _measured(bench: Workbench, servers: Servers) -> Iterator[Row]:
     count = bench.samples(HANDSHAKES, FEWEST_HANDSHAKES)
     rates = [[_handshakes(secured, count // ROUNDS) for secured, _ in servers] for _ in range(ROUNDS)]
-    yield from _beside("TLS 1.3 handshakes, one client in turn, ApiVersions on each connection", "/s", rates,
+    yield from _beside("TLS 1.3 handshakes of one client, with one ApiVersions on each connection", "/s", rates,
                        count, higher=True, mark=MARK_HANDSHAKES, least=0.5)  # fmt: skip
     creates = bench.samples(CREATES, FEWEST_CREATES)
     times = [_creates(secured, creates) for secured, _ in servers]

@@ -85,7 +85,7 @@ def _forks(bench: Workbench) -> Row:
         peer = [int(line) / MICROSECONDS_PER_MS for line in written.split()]
     return Row(
         group=GROUP,
-        what="the second and each further klamm_cluster, three brokers",
+        what="start of a further klamm_cluster with three brokers",
         unit="ms",
         klamm=median(ours),
         peer="kfake in process" if peer else None,
@@ -103,7 +103,7 @@ def _suites(bench: Workbench) -> Row:
     more = median([many - one for one, many in pairs])
     return Row(
         group=GROUP,
-        what=f"{TESTS} tests with a cluster and a topic each, more than one such test",
+        what=f"{TESTS} tests with a cluster and a topic each, additional time compared with one test",
         unit="s",
         klamm=more,
         samples=len(pairs),

@@ -9,9 +9,9 @@ from bench.placement_rows import PlacementRow
 from bench.tables import coloured, three_digits, wide_console
 
 RATIO = "Klamm ÷ placer"
-COLUMNS = (RATIO, "placer", "median", "fastest", "n", "per broker", "per rack", "moves", "remarks", "mark")
-TEXT_COLUMNS = frozenset({"placer", "remarks", "mark"})
-WRAPPED_COLUMNS = frozenset({"remarks", "mark"})
+COLUMNS = (RATIO, "placer", "median", "fastest", "samples", "per broker", "per rack", "moves", "remarks", "target")
+TEXT_COLUMNS = frozenset({"placer", "remarks", "target"})
+WRAPPED_COLUMNS = frozenset({"remarks", "target"})
 KEY = (
     "Per broker and per rack: replicas / leaders, largest minus smallest number. "
     "Moves: replicas on another broker than before / the smallest possible number."
@@ -30,7 +30,7 @@ def print_placements(rows: Sequence[PlacementRow]) -> None:
             table.add_column(column, justify="left" if text else "right", no_wrap=column not in WRAPPED_COLUMNS)
         for row, line in lines:
             good = row.reached is not False and not row.less_even_than
-            colours = {RATIO: row.ahead, "mark": good}
+            colours = {RATIO: row.ahead, "target": good}
             table.add_row(*(coloured(text, colours.get(column)) for column, text in zip(columns, line, strict=True)))
         console.print(table)
     console.print(KEY)

@@ -8,8 +8,8 @@ from rich.table import Table
 
 from bench.rows import Report, Row
 
-COLUMNS = ("Klamm ÷ peer", "peer", "what", "Klamm", "the peer", "unit", "n", "mark")
-TEXT_COLUMNS = frozenset({"peer", "what", "unit", "mark"})
+COLUMNS = ("Klamm ÷ peer", "peer", "measurement", "Klamm", "the peer", "unit", "samples", "target")
+TEXT_COLUMNS = frozenset({"peer", "measurement", "unit", "target"})
 CONSOLE_WIDTH = 170
 
 
@@ -17,7 +17,7 @@ def print_table(report: Report) -> None:
     """The table on stdout, green where Klamm is ahead or a mark is reached."""
     table = Table(title=f"Klamm beside its peers, {report.date}", caption=_surroundings(report))
     for column in COLUMNS:
-        table.add_column(column, justify="left" if column in TEXT_COLUMNS else "right", no_wrap=column != "what")
+        table.add_column(column, justify="left" if column in TEXT_COLUMNS else "right", no_wrap=column != "measurement")
     for _, rows in groupby(report.rows, key=lambda row: row.group):
         for row in rows:
             ratio, *middle, mark = cells(row)
