@@ -264,7 +264,7 @@ class _Rules:
         if text is None:
             plain = (*self.controllers, *self.also_plain)
             return dict.fromkeys(plain, SecurityProtocol.PLAINTEXT) | {one.name: one for one in SecurityProtocol}
-        protocols = {}
+        protocols: dict[str, SecurityProtocol] = {}
         for item in filter(None, map(str.strip, text.split(","))):
             name, colon, protocol = item.rpartition(":")
             if not (colon and name.strip()):
@@ -272,7 +272,9 @@ class _Rules:
             if protocol.strip().upper() not in SecurityProtocol.__members__:
                 known = ", ".join(SecurityProtocol.__members__)
                 raise SettingsError(f"{PROTOCOL_MAP}: {item!r}: the security protocols are {known}")
-            protocols[name.strip().upper()] = SecurityProtocol[protocol.strip().upper()]
+            found = SecurityProtocol[protocol.strip().upper()]
+            if protocols.setdefault(name.strip().upper(), found) is not found:
+                raise SettingsError(f"{PROTOCOL_MAP}: {item!r}: {name.strip().upper()} has another protocol, too")
         return protocols
 
     def _judge_controllers(self, given: Sequence[NamedAddress]) -> None:

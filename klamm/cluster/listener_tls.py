@@ -4,6 +4,7 @@ The rules are those of Kafka's DefaultSslEngineFactory. Files are read here, bef
 SettingsError: one line that names the listener, the setting and, if there is one, the file, and no secret.
 """
 
+from datetime import UTC, datetime
 from typing import Final, cast
 
 from klamm.cluster.listener_configs import ListenerConfigs
@@ -11,7 +12,16 @@ from klamm.protocol.printable import printable
 from klamm.server.tls.context import VERSIONS, ClientAuth, new_context
 from klamm.server.tls.principals import PrincipalRules
 from klamm.server.tls.settings import TlsSettings
-from klamm.server.tls.store_configs import KEY_FILE, KEY_PASSWORD, TRUST_FILE, own_keys, tried, trusted_certificates
+from klamm.server.tls.store_configs import (
+    KEY_FILE,
+    KEY_PASSWORD,
+    TRUST_FILE,
+    TRUSTED,
+    own_keys,
+    tried,
+    trusted_certificates,
+)
+from klamm.server.tls.validity import refuse_invalid_chain, refuse_invalid_trust
 
 _CLIENT_AUTH: Final = "ssl.client.auth"
 _VERSIONS: Final = "ssl.enabled.protocols"
@@ -41,4 +51,8 @@ def listener_tls(own: ListenerConfigs) -> TlsSettings:
     except ValueError as error:
         raise own.refuse(_RULES, printable(str(error))) from None
     context = tried(own, named, lambda: new_context(keys, own.text(KEY_PASSWORD), trusted, client_auth, versions))
+    now = datetime.now(UTC)  # not the cluster's clock: clients compare with their own
+    tried(own, named, lambda: refuse_invalid_chain(keys.chain, now))
+    if client_auth != "none":
+        tried(own, TRUST_FILE if own.text(TRUST_FILE) else TRUSTED, lambda: refuse_invalid_trust(trusted, now))
     return TlsSettings(context=context, rules=rules)

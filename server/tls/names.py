@@ -1,12 +1,15 @@
 """The subject of a certificate as text, as Java's X500Principal prints it (RFC 2253): the last part first, escaped.
 
-A small reader of DER, for the subject alone: the certificate has been verified before. Malformed DER raises ValueError.
+The certificate has been verified before. Malformed DER raises ValueError.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
-_SEQUENCE, _SET, _OID, _CONTEXT_0 = 0x30, 0x31, 0x06, 0xA0
+from klamm.server.tls.der import certificate_fields, element, elements
+
+_OID: Final = 0x06
+_SUBJECT: Final = 4
 _KEYWORDS: Final = {
     "2.5.4.3": "CN",
     "2.5.4.6": "C",
@@ -26,20 +29,16 @@ _ESCAPED: Final = frozenset(',=+<>#;"\\')
 
 def subject_name(certificate: bytes) -> str:
     """The subject of a certificate in DER. Raises ValueError."""
-    _, body, _ = _element(certificate, 0)
-    fields = list(_elements(_element(body, 0)[1]))
-    if fields and fields[0][0] == _CONTEXT_0:
-        del fields[0]  # the version, which certificates of version 1 lack
-    if len(fields) < 5:  # serial number, signature algorithm, issuer, validity, subject
-        raise ValueError("a certificate has no subject")
-    parts = ["+".join(map(_printed, _attributes(part))) for _, part in _elements(fields[4][1])]
+    parts = [
+        "+".join(map(_printed, _attributes(part))) for _, part in elements(certificate_fields(certificate)[_SUBJECT])
+    ]
     return ",".join(reversed(parts))
 
 
 def _attributes(part: bytes) -> Iterator[tuple[str, bytes]]:
     """The number of each attribute of one part, and its value with tag and length."""
-    for _, attribute in _elements(part):
-        tag, oid, end = _element(attribute, 0)
+    for _, attribute in elements(part):
+        tag, oid, end = element(attribute, 0)
         if tag != _OID:
             raise ValueError("an attribute has no type")
         yield _dotted(oid), attribute[end:]
@@ -47,7 +46,7 @@ def _attributes(part: bytes) -> Iterator[tuple[str, bytes]]:
 
 def _printed(attribute: tuple[str, bytes]) -> str:
     oid, encoded = attribute
-    tag, value, _ = _element(encoded, 0)
+    tag, value, _ = element(encoded, 0)
     keyword, encoding = _KEYWORDS.get(oid), _STRINGS.get(tag)
     if keyword is None or encoding is None:
         return f"{keyword or oid}=#{encoded.hex()}"
@@ -60,28 +59,6 @@ def _escaped(text: str) -> str:
     trailing = len(escaped) - len(escaped.rstrip(" ")) if leading < len(escaped) else 0
     middle = escaped[leading : len(escaped) - trailing]
     return "\\ " * leading + middle + "\\ " * trailing
-
-
-def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
-    position = 0
-    while position < len(data):
-        tag, value, position = _element(data, position)
-        yield tag, value
-
-
-def _element(data: bytes, position: int) -> tuple[int, bytes, int]:
-    """Tag and value of the element at a position, and the position after it."""
-    if position + 2 > len(data):
-        raise ValueError("DER ends early")
-    tag, length, start = data[position], data[position + 1], position + 2
-    if length & 0x80:
-        count = length & 0x7F
-        if not 1 <= count <= 4:
-            raise ValueError("DER has an impossible length")
-        length, start = int.from_bytes(data[start : start + count], "big"), start + count
-    if start + length > len(data):
-        raise ValueError("DER ends early")
-    return tag, data[start : start + length], start + length
 
 
 def _dotted(oid: bytes) -> str:

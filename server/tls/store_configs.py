@@ -18,7 +18,7 @@ _KEY: Final = "ssl.keystore.key"
 _CHAIN: Final = "ssl.keystore.certificate.chain"
 _KEY_FILE_TYPE: Final = "ssl.keystore.type"
 _KEY_FILE_PASSWORD: Final = "ssl.keystore.password"
-_TRUSTED: Final = "ssl.truststore.certificates"
+TRUSTED: Final = "ssl.truststore.certificates"
 _TRUST_FILE_TYPE: Final = "ssl.truststore.type"
 _TRUST_FILE_PASSWORD: Final = "ssl.truststore.password"
 _PEM: Final = "PEM"
@@ -67,15 +67,15 @@ def own_keys(own: StoreConfigs) -> tuple[KeyMaterial, str] | None:
 
 def trusted_certificates(own: StoreConfigs) -> tuple[str, ...]:
     """The certificates that are trusted, as PEM; empty: no config has any."""
-    location, text = own.text(TRUST_FILE), own.text(_TRUSTED)
+    location, text = own.text(TRUST_FILE), own.text(TRUSTED)
     is_pem = _store_type(own, _TRUST_FILE_TYPE) == _PEM
     if text is not None and not is_pem:
-        raise own.refuse(_TRUSTED, f"can be set only if {own.named(_TRUST_FILE_TYPE)} is {_PEM}")
+        raise own.refuse(TRUSTED, f"can be set only if {own.named(_TRUST_FILE_TYPE)} is {_PEM}")
     if text is not None and location is not None:
-        raise own.refuse(_TRUSTED, f"{own.named(TRUST_FILE)} is set, too; only one of the two can be")
+        raise own.refuse(TRUSTED, f"{own.named(TRUST_FILE)} is set, too; only one of the two can be")
     if text is None and location is None:
         return ()
-    named = _TRUSTED if text is not None else TRUST_FILE
+    named = TRUSTED if text is not None else TRUST_FILE
     found = decode_pem(text) if text is not None else _read(own, TRUST_FILE, _TRUST_FILE_TYPE, _TRUST_FILE_PASSWORD)
     if not found.trusted:
         raise own.refuse(named, f"{_shown(location)}there is no trusted certificate")
