@@ -1,9 +1,9 @@
-"""Puts the tables of a run into docs/benchmarks.md, between markers; the text around them is written by hand.
+"""Puts the tables of a run into docs/benchmarks*.md, between markers; the text around them is written by hand.
 
 bench/render FILE      FILE is what bench/run --json wrote
 
 Warm starts, scale, limits, long work, reassignments, records, groups, share and streams groups, clients, security, the
-pipeline, the codec and placements have places of their own on the page. What was not measured in the run stays as it
+pipeline, the codec and placements have places of their own on the pages. What was not measured in the run stays as it
 is.
 """
 
@@ -15,7 +15,11 @@ from bench.placement_table import placement_markdown
 from bench.rows import Report
 from bench.tables import markdown_table, with_surroundings
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+PAGE = DOCS / "benchmarks.md"
+PAGES = (PAGE, DOCS / "benchmarks-libraries.md")
+PAGE_BREAK = "\f"
+"""Joins the pages, so that each marker may be on any of them, once."""
 PLACES = {
     "warm start": "warm start",
     "scale": "scale",
@@ -64,7 +68,9 @@ def main() -> int:
         return 2
     try:
         report = Report.from_json(json.loads(Path(sys.argv[1]).read_text()))
-        PAGE.write_text(render(PAGE.read_text(), report))
+        rendered = render(PAGE_BREAK.join(page.read_text() for page in PAGES), report)
+        for page, text in zip(PAGES, rendered.split(PAGE_BREAK), strict=True):
+            page.write_text(text)
     except (OSError, ValueError, KeyError, TypeError) as error:
         sys.stderr.write(f"bench/render: {error}\n")
         return 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.render_page import PAGE, render
+from bench.render_page import BEGIN, END, FIGURES, PAGE, PAGES, PLACES, render
 from bench.rows import Report, Row
 
 
@@ -22,3 +22,9 @@ def test_a_run_of_other_groups_leaves_the_place_as_it_is() -> None:
     rendered = render(page, Report(date="2026-11-26", machine={}, versions={}, rows=[row]))
     place = "<!-- share groups: begin"
     assert rendered[rendered.index(place) :] == page[page.index(place) :]
+
+
+@pytest.mark.parametrize("place", sorted({FIGURES, "placements", *PLACES.values()}))
+def test_each_place_is_on_one_of_the_pages(place: str) -> None:
+    for marker in (BEGIN.format(place), END.format(place)):
+        assert sum(page.read_text().count(marker) for page in PAGES) == 1
