@@ -10,7 +10,7 @@ from klamm.cluster.server_process import ServerProcess
 from tools.toolchain_checks.java_process import Java
 from tools.toolchain_checks.report import CheckFailed, Report, expect
 
-COMMAND_SECONDS = 120.0
+COMMAND_SECONDS = 240.0
 LIMIT = "max.broker.partitions"
 NO_LIMIT = 2**63 - 1
 ALL, ONE = ("--entity-type", "brokers", "--entity-default"), ("--entity-type", "brokers", "--entity-name", "1")
@@ -24,7 +24,7 @@ def check_config_command(report: Report, java: Java) -> None:
 
 
 class _Tools:
-    """The two tools; each call is a Java program from start to end."""
+    """Calls of the two tools."""
 
     def __init__(self, java: Java, server: ServerProcess) -> None:
         self._java = java

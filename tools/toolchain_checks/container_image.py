@@ -22,7 +22,7 @@ TOOLS: Final = ("buildah", "debootstrap")
 _NOT_COPIED: Final = ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale", "usr/share/man")
 """Parts of the base image that the build does not need: half of its size, which each build step would copy."""
 _PACKAGES: Final = "python3,python3-pip,ca-certificates"
-_SECONDS: Final = 300.0
+_SECONDS: Final = 600.0
 # The files by which this machine reaches packages: the build has to use them, too.
 _HOST_FILES: Final = ("/etc/ssl/certs", "/etc/pip.conf")
 

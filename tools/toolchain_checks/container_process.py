@@ -18,7 +18,7 @@ from typing import Any, Final
 from tools.toolchain_checks.program import run_program
 from tools.toolchain_checks.report import CheckFailed, expect
 
-SECONDS: Final = 60.0
+SECONDS: Final = 240.0
 _POLL_SECONDS: Final = 0.05
 _ENTER: Final = """set -e
 root=$1 volume=$2 place=$3 mode=$4

@@ -25,8 +25,8 @@ _PAGE_OF_REAL_BROKERS: Final = _DOCS / "real-brokers.md"
 _REAL_BROKERS: Final = 3
 _LINTERS: Final = Path(__file__).with_name("linters")
 _TOOLS: Final = ("github.com/rhysd/actionlint/cmd/actionlint", "github.com/compose-spec/compose-go/v2/cmd")
-_BUILD_SECONDS: Final = 300.0
-_SECONDS: Final = 60.0
+_BUILD_SECONDS: Final = 600.0
+_SECONDS: Final = 240.0
 _BLOCK: Final = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -13,7 +13,7 @@ from tools.toolchain_checks.java_process import Java
 from tools.toolchain_checks.report import Report, expect
 
 TOOLS = "org.apache.kafka.tools"
-COMMAND_SECONDS = 120.0
+COMMAND_SECONDS = 240.0
 RECORDS = 30
 CLASSIC, CONSUMER = "of-old", "of-848"
 TOPIC = "orders"
@@ -32,7 +32,7 @@ def check_group_tools(report: Report, java: Java) -> None:
 
 
 class KafkaTools:
-    """Calls of the tools; each is a Java program from start to end."""
+    """Calls of the tools."""
 
     def __init__(self, java: Java, server: ServerProcess) -> None:
         self._java = java
@@ -48,11 +48,8 @@ class KafkaTools:
         self._calls += 1
         name = f"groups-{main_class.rpartition('.')[2]}-{self._calls}"
         requested = ["--bootstrap-server", self._server.bootstrap_servers, *arguments]
-        with self._java.running(name, main_class, requested) as process:
-            for line in lines:
-                process.tell(line)
-            process.wait_end(COMMAND_SECONDS)
-        return process.output.read_text(encoding="utf-8")
+        output = self._java.run(name, main_class, requested, COMMAND_SECONDS, lines)
+        return output.read_text(encoding="utf-8")
 
     def groups(self, *arguments: str) -> list[list[str]]:
         """The words of each line of ConsumerGroupCommand."""
@@ -101,7 +98,7 @@ def _check_changes(report: Report, tools: KafkaTools) -> None:
         expect_equal("the groups", tools.groups("--list"), [[CLASSIC]])
     with report.check("the formatter of __consumer_offsets prints the commits of a group"):
         formatter = ("--formatter", f"{TOOLS}.consumer.OffsetsMessageFormatter")
-        printed = tools.console("--topic", "__consumer_offsets", "--timeout-ms", "5000", *formatter)
+        printed = tools.console(*_all_of(tools, "__consumer_offsets"), *formatter)
         commits = [one for one in _objects(printed) if one["key"]["data"]["group"] == CLASSIC]
         expect_equal("the last commit", commits[-1]["value"], None)  # the offset that was deleted
         expect_equal("its topic", commits[-1]["key"]["data"]["topic"], TOPIC)
@@ -115,8 +112,14 @@ def _check_transactions(report: Report, tools: KafkaTools) -> None:
         rows = [line.split() for line in tools.run("TransactionsCommand", "list").splitlines()]
         expect_equal("transactions", [(row[0], row[-1]) for row in rows[1:]], [("perf", "CompleteCommit")])
         formatter = ("--formatter", f"{TOOLS}.consumer.TransactionLogMessageFormatter")
-        printed = tools.console("--topic", "__transaction_state", "--timeout-ms", "5000", *formatter)
+        printed = tools.console(*_all_of(tools, "__transaction_state"), *formatter)
         expect_equal("ids", {one["key"]["data"]["transactionalId"] for one in _objects(printed)}, {"perf"})
+
+
+def _all_of(tools: KafkaTools, topic: str) -> tuple[str, ...]:
+    """Arguments for a console consumer that ends when it has read the topic, however long that takes."""
+    ends = [line.rpartition(":")[2] for line in tools.run("GetOffsetShell", "--topic", topic).splitlines()]
+    return "--topic", topic, "--max-messages", str(sum(map(int, ends)))
 
 
 def expect_equal(what: str, found: object, wanted: object) -> None:

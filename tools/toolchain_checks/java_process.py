@@ -1,23 +1,25 @@
 """Runs Java programs, each in its own process group, with limits on time and heap, and its output in files.
 
-At most one runs at a time. When the block ends for any reason, the whole process group is ended.
+When the block of a program ends for any reason, its whole process group is ended. Kafka's tools run in one process, one
+after the other, where `tools_in_one_process` has made that possible: a JVM of its own takes each of them a second.
 """
 
+import json
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from tools.toolchain_checks.program import ended_group
 from tools.toolchain_checks.report import CheckFailed
 
-POLL_SECONDS = 0.05
-STOP_SECONDS = 60.0
+POLL_SECONDS = 0.02
+STOP_SECONDS = 240.0
 TOLD_BYTES = 3000
 # Processes that live for seconds: the serial collector, the fast compiler, no more memory than a CI machine has.
 _OPTIONS = (
@@ -30,6 +32,9 @@ _OPTIONS = (
     "-Duser.timezone=UTC",
 )
 
+_TOOLS = ("org.apache.kafka.tools.", "kafka.admin.", "kafka.tools.", "Messages")
+"""The beginnings of the names of classes that can run one after the other in a process."""
+
 T = TypeVar("T")
 
 
@@ -40,6 +45,8 @@ class Java:
     program: str
     class_path: str
     folder: Path
+    tools: "ToolsProcess | None" = None
+    """The process in which `run` calls Kafka's tools; None: each has its own."""
 
     @contextmanager
     def running(
@@ -66,10 +73,16 @@ class Java:
             with suppress(BrokenPipeError):
                 process.stdin.close()
 
-    def run(self, name: str, main_class: str, arguments: Sequence[str], seconds: float) -> Path:
-        """Run a program to its end. Returns the file with its output. Raises `CheckFailed` unless it ends with exit
-        code 0 within `seconds`."""
+    def run(
+        self, name: str, main_class: str, arguments: Sequence[str], seconds: float, lines: Iterable[str] = ()
+    ) -> Path:
+        """Run a program to its end, with these lines as its input. Returns the file with its output. Raises
+        `CheckFailed` unless it ends with exit code 0 within `seconds`."""
+        if self.tools is not None and main_class.startswith(_TOOLS):
+            return self.tools.run(self.folder / name, main_class, arguments, seconds, lines)
         with self.running(name, main_class, arguments) as process:
+            for line in lines:
+                process.tell(line)
             process.wait_end(seconds)
         return process.output
 
@@ -126,7 +139,65 @@ class JavaProcess:
 
     def failure(self, reason: str) -> CheckFailed:
         """A failed check that shows the end of the program's output."""
-        reported = "\n".join(
-            path.read_bytes()[-TOLD_BYTES:].decode(errors="replace") for path in (self.output, self.errors)
-        ).strip()
-        return CheckFailed(f"{self.name} {reason}\n{reported}")
+        return _failure(self.name, reason, self.output, self.errors)
+
+
+class ToolsProcess:
+    """One process of the class `Tools` (tools/conformance/java). It is started with the first call, and again after a
+    call that did not end."""
+
+    def __init__(self, java: Java, stack: ExitStack) -> None:
+        self._java = java
+        self._stack = stack
+        self._starts = 0
+        self._calls = 0
+        self._process: JavaProcess | None = None
+
+    def run(self, path: Path, main_class: str, arguments: Sequence[str], seconds: float, lines: Iterable[str]) -> Path:
+        """Call the main method of a class. Its output is in `path` with the suffix .out. Raises `CheckFailed` unless it
+        ends with exit code 0 within `seconds`."""
+        given, output, errors = (path.parent / f"{path.name}.{suffix}" for suffix in ("in", "out", "err"))
+        given.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        process = self._running()
+        self._calls += 1
+        files = {"input": str(given), "output": str(output), "errors": str(errors)}
+        process.tell(json.dumps({"main": main_class, "arguments": list(arguments), **files}))
+        try:
+            code = process.wait_for(f"the end of {path.name}", lambda: self._code(process), seconds)
+        except CheckFailed as failure:
+            process.process.kill()
+            process.process.wait()
+            raise _failure(path.name, f"did not end: {failure}", output, errors) from None
+        if code:
+            raise _failure(path.name, f"ended with exit code {code}", output, errors)
+        return output
+
+    def _running(self) -> JavaProcess:
+        if self._process is None or self._process.process.poll() is not None:
+            self._starts += 1
+            self._calls = 0
+            name = f"tools-{self._starts}"
+            self._process = self._stack.enter_context(self._java.running(name, "Tools", ()))
+        return self._process
+
+    def _code(self, process: JavaProcess) -> int | None:
+        """The exit code of the last call; None: it has not ended."""
+        codes = [
+            line for line in process.output.read_text(encoding="utf-8").splitlines(keepends=True) if line[-1:] == "\n"
+        ]
+        codes = [line.split()[1] for line in codes if line.startswith("exit ")]
+        return int(codes[-1]) if len(codes) == self._calls else None
+
+
+@contextmanager
+def tools_in_one_process(java: Java) -> Iterator[Java]:
+    """The same with a process for all tools, which ends with the block. `java` has the class `Tools`."""
+    with ExitStack() as stack:
+        yield replace(java, tools=ToolsProcess(java, stack))
+
+
+def _failure(name: str, reason: str, output: Path, errors: Path) -> CheckFailed:
+    reported = "\n".join(
+        path.read_bytes()[-TOLD_BYTES:].decode(errors="replace") for path in (output, errors) if path.exists()
+    ).strip()
+    return CheckFailed(f"{name} {reason}\n{reported}")

@@ -22,8 +22,8 @@ ASKING = 3
 """The broker that asks for the controller (`controller.quorum.bootstrap.servers`). The others know it from their
 configs (`controller.quorum.voters`)."""
 CLUSTER_ID = "KlammToolchainCluster1"
-START_SECONDS = 120.0
-KLAMM_START_SECONDS = 30.0
+START_SECONDS = 240.0
+KLAMM_START_SECONDS = 240.0
 KLAMM = (sys.executable, "-P", "-m", "klamm")
 VARIABLES = {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 _READY = "controller.quorum.bootstrap.servers="

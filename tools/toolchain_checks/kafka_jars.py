@@ -16,7 +16,7 @@ from tools.toolchain_checks.program import run_program
 from tools.toolchain_checks.report import CheckFailed
 
 CACHE_VARIABLE = "KLAMM_TOOLCHAIN_CACHE"
-FETCH_SECONDS = 300.0
+FETCH_SECONDS = 600.0
 _POM = Path(__file__).with_name("pom.xml")
 
 

@@ -13,7 +13,7 @@ from tools.toolchain_checks.java_process import Java, JavaProcess
 from tools.toolchain_checks.own_log import OwnLog
 from tools.toolchain_checks.report import CheckFailed
 
-SHELL_SECONDS = 120.0
+SHELL_SECONDS = 240.0
 INDENT = "  "
 PROMPT = ">> "
 _METADATA_VERSIONS = {"Optional[4.3-IV0]": 30}

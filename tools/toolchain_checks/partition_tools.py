@@ -6,6 +6,7 @@ so that its move stays in progress during the checks; the move of another topic 
 
 import json
 import re
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,7 +18,7 @@ from tools.toolchain_checks.java_process import Java
 from tools.toolchain_checks.report import CheckFailed, Report, expect
 
 TOOLS = "org.apache.kafka.tools"
-COMMAND_SECONDS = 120.0
+COMMAND_SECONDS = 240.0
 LONG, SHORT = "long", "short"
 RECORDS, RECORD_BYTES = 60_000, 20
 REPLICATION_RATE = 200
@@ -25,7 +26,7 @@ REPLICATION_RATE = 200
 SMALL_BATCHES = ("--command-property", "batch.size=500")
 """The size of a log counts whole batches: a follower soon has one of this size, but none of the default size for
 seconds."""
-FOLLOWS_SECONDS = 60.0
+FOLLOWS_SECONDS = 240.0
 POLL_SECONDS = 0.05
 LOG_DIRS = ("/tmp/kafka-logs-1", "/tmp/kafka-logs-2")
 THROTTLE = ("--throttle", "1000000")
@@ -68,7 +69,7 @@ async def _until_it_follows(bootstrap_servers: str) -> None:
 
 
 class _Tools:
-    """Calls of the tools; each is a Java program from start to end."""
+    """Calls of the tools."""
 
     def __init__(self, java: Java, server: ServerProcess) -> None:
         self._java = java
@@ -80,11 +81,8 @@ class _Tools:
         self._calls += 1
         name = f"{main_class.rpartition('.')[2]}-{self._calls}"
         requested = ["--bootstrap-server", self._server.bootstrap_servers, *arguments]
-        with self._java.running(name, f"{TOOLS}.{main_class}", requested) as process:
-            for line in lines:
-                process.tell(line)
-            process.wait_end(COMMAND_SECONDS)
-        return process.output.read_text(encoding="utf-8")
+        output = self._java.run(name, f"{TOOLS}.{main_class}", requested, COMMAND_SECONDS, lines)
+        return output.read_text(encoding="utf-8")
 
     def await_follower(self) -> None:
         trio.run(_until_it_follows, self._server.bootstrap_servers)
@@ -156,8 +154,14 @@ def _check_moves_between_directories(report: Report, tools: _Tools) -> None:
         _expect_in(
             f"Successfully started moving log directory to {LOG_DIRS[1]} for replica {SHORT}-0 with broker 3 ", shown
         )
-        shown = tools.reassign("--verify", *by_file).splitlines()
-        _expect_in(f"Reassignment of replica {SHORT}-0-3 completed successfully.", shown)
+        done, deadline = (
+            f"Reassignment of replica {SHORT}-0-3 completed successfully.",
+            time.monotonic() + FOLLOWS_SECONDS,
+        )
+        while done not in (shown := tools.reassign("--verify", *by_file).splitlines()):
+            # The records are copied in the background.
+            _expect_in(f"Reassignment of replica {SHORT}-0-3 is still in progress.", shown)
+            expect(time.monotonic() < deadline, f"not within {FOLLOWS_SECONDS:.0f} s")
 
 
 def _check_elections(report: Report, tools: _Tools) -> None:

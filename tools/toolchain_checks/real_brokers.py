@@ -21,11 +21,11 @@ from tools.toolchain_checks.joined_brokers import BROKERS, JoinedBrokers, joined
 from tools.toolchain_checks.real_brokers_admin import Administration
 from tools.toolchain_checks.report import CheckFailed, Report, expect, expect_none
 
-CONFIGS: Final = ("broker.session.timeout.ms=4000", "enable.under.replicated.topic.creation=true")
+CONFIGS: Final = ("broker.session.timeout.ms=12000", "enable.under.replicated.topic.creation=true")
 PARTITIONS: Final = 3
 RECORDS: Final = 500
-CLIENT_SECONDS: Final = 30.0
-RECOVERY_SECONDS: Final = 60.0
+CLIENT_SECONDS: Final = 120.0
+RECOVERY_SECONDS: Final = 240.0
 POLL_SECONDS: Final = 0.2
 WRITE_SECONDS: Final = 0.002
 """Between two records of the producer that writes while Klamm is killed."""

@@ -25,7 +25,7 @@ from tools.toolchain_checks.joined_brokers import BROKERS, KLAMM, VARIABLES, Joi
 from tools.toolchain_checks.program import with_variables
 from tools.toolchain_checks.report import CheckFailed, expect
 
-SECONDS: Final = 30.0
+SECONDS: Final = 120.0
 POLL_SECONDS: Final = 0.2
 LARGEST, LARGER = 1_000, 4_000
 """`max.message.bytes` of a topic, and a record that does not fit."""

@@ -13,8 +13,8 @@ from tools.toolchain_checks.java_process import Java, JavaProcess
 from tools.toolchain_checks.ports import free_ports
 
 BROKERS = (1, 2, 3)
-START_SECONDS = 120.0
-FORMAT_SECONDS = 120.0
+START_SECONDS = 240.0
+FORMAT_SECONDS = 240.0
 CLUSTER_ID = "KlammToolchainCluster0"
 _STARTED = "Kafka Server started"
 _LOGGED = {

@@ -25,8 +25,8 @@ from tools.toolchain_checks.ports import free_ports
 from tools.toolchain_checks.report import CheckFailed, expect, expect_none
 from tools.toolchain_checks.story import DELETED, Ending
 
-START_SECONDS = 120.0
-ASK_SECONDS = 60.0
+START_SECONDS = 240.0
+ASK_SECONDS = 240.0
 CONTROLLER_ENDPOINT = 2
 _ACTIVE = re.compile(r"Becoming the active controller at epoch (\d+), next write offset (\d+)")
 _FAULT = re.compile(r"\bfault\b", re.IGNORECASE)

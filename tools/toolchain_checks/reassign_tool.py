@@ -29,8 +29,8 @@ RECORDS, RECORD_BYTES = 20_000, 1_000
 SLOW, FAST = 50_000, 5_000_000
 """Bytes per second: the records take many minutes, or seconds. The unused rate of the last eleven seconds may be used
 at once."""
-COMMAND_SECONDS = 120.0
-WATCH_SECONDS = 120.0
+COMMAND_SECONDS = 240.0
+WATCH_SECONDS = 240.0
 TOPIC = "moved"
 _BEHIND = re.compile(r"^moved +[01] +3 +Behind: (\d+) messages behind$", re.MULTILINE)
 

@@ -1,10 +1,13 @@
-"""Prints one line for each check, and the last line with the counts, which .ci/run reads."""
+"""Prints one line for each check, at the end the claims of those that failed, and the last line with the counts, which
+.ci/run reads."""
 
 import time
 import traceback
 from types import TracebackType
 
 MAX_SHOWN_DIFFERENCES = 5
+FAILED = "failed: "
+"""The beginning of a line at the end that names a check."""
 CLOSING = r"toolchain: (\d+) passed, (\d+) failed"
 
 
@@ -18,6 +21,8 @@ class Report:
     def __init__(self) -> None:
         self.passed = 0
         self.failed = 0
+        self.failures: list[str] = []
+        """The claims of the checks that failed."""
 
     def check(self, claim: str) -> "Check":
         """A block that shows that `claim` is true, or raises an exception, which is printed and counted."""
@@ -28,7 +33,9 @@ class Report:
         print(f"skip  {claim}: {reason}", flush=True)
 
     def close(self) -> int:
-        """Print the closing line. Returns the exit code."""
+        """Print the claims that failed and the closing line. Returns the exit code."""
+        for claim in self.failures:
+            print(f"{FAILED}{claim}", flush=True)
         print(f"toolchain: {self.passed} passed, {self.failed} failed", flush=True)
         return 1 if self.failed or not self.passed else 0
 
@@ -55,6 +62,7 @@ class Check:
         reason = str(error) if isinstance(error, CheckFailed) else "".join(traceback.format_exception(error))
         indented = "\n".join(f"      {line}" for line in reason.strip().splitlines())
         self._report.failed += 1
+        self._report.failures.append(self._claim)
         print(f"FAIL  {self._claim}\n{indented}", flush=True)
         return True
 

@@ -4,7 +4,6 @@ The application is tools/conformance/java/RunningStreams.java: it counts words u
 """
 
 from klamm.cluster.server_process import ServerProcess
-from tools.toolchain_checks.client_stories import with_conformance
 from tools.toolchain_checks.group_tools import COMMAND_SECONDS, KafkaTools
 from tools.toolchain_checks.java_process import Java
 from tools.toolchain_checks.report import CheckFailed, Report, expect
@@ -32,7 +31,7 @@ def check_streams_tools(report: Report, java: Java) -> None:
         lines = [f"{number}:word-{number % 7} again" for number in range(LINES)]
         tools.run("ConsoleProducer", "--topic", TOPIC, *keyed, lines=[*lines, "last:end"])
         arguments = (server.bootstrap_servers, str(java.folder / "running-streams"))
-        with with_conformance(java).running("RunningStreams", "RunningStreams", arguments) as application:
+        with java.running("RunningStreams", "RunningStreams", arguments) as application:
             application.wait_for(
                 "all lines are counted", lambda: "running" in application.output.read_text() or None, COMMAND_SECONDS
             )

@@ -17,7 +17,7 @@ from tools.toolchain_checks.real_cluster import BROKERS, RealCluster, data_dir_o
 from tools.toolchain_checks.report import Report, expect
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND_SECONDS = 120.0
+COMMAND_SECONDS = 240.0
 LOG = "__cluster_metadata-0/00000000000000000000.log"
 
 

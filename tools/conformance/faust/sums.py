@@ -14,7 +14,7 @@ import faust
 
 CUSTOMERS = 10
 
-signal.alarm(120)  # then it ends, whatever it waits for
+signal.alarm(600)  # then it ends, whatever it waits for
 servers, last = sys.argv[1], int(sys.argv[2])
 app = faust.App(
     "sums",

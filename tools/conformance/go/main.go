@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	waitFor         = 30 * time.Second
-	wholeStory      = 4 * time.Minute
+	waitFor         = 2 * time.Minute
+	wholeStory      = 10 * time.Minute
 	underReplicated = "enable.under.replicated.topic.creation"
 	limit           = "max.broker.partitions"
 )

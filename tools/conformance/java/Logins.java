@@ -17,11 +17,9 @@ import org.apache.kafka.common.security.token.delegation.DelegationToken;
 /**
  * Logs in with Kafka's admin client as each line of standard input says, and prints a line with what came of it: {"client":
  * NAME, "settings": {…}} makes a client, the same without settings asks an existing one again, and "token" in place of
- * them makes a delegation token as this client.
+ * them makes a delegation token as this client. "seconds" is how long to wait.
  */
 public final class Logins {
-    private static final int SECONDS = 8;
-
     private Logins() {
     }
 
@@ -39,12 +37,13 @@ public final class Logins {
 
     private static String answer(Map<String, Admin> clients, JsonNode asked) {
         String name = asked.get("client").asText();
+        int seconds = asked.get("seconds").asInt();
         try {
             if (asked.has("settings")) {
                 Properties properties = new Properties();
                 asked.get("settings").properties().forEach(one -> properties.put(one.getKey(), one.getValue().asText()));
-                properties.put("default.api.timeout.ms", Integer.toString(SECONDS * 1000));
-                properties.put("request.timeout.ms", "4000");
+                properties.put("default.api.timeout.ms", Integer.toString(seconds * 1000));
+                properties.put("request.timeout.ms", Integer.toString(seconds * 500));
                 Admin before = clients.put(name, Admin.create(properties));
                 if (before != null) {
                     before.close();
@@ -54,10 +53,10 @@ public final class Logins {
             if (asked.has("token")) {
                 long lifetime = asked.get("token").asLong();
                 CreateDelegationTokenOptions options = new CreateDelegationTokenOptions().maxLifetimeMs(lifetime);
-                DelegationToken token = client.createDelegationToken(options).delegationToken().get(SECONDS, TimeUnit.SECONDS);
+                DelegationToken token = client.createDelegationToken(options).delegationToken().get(seconds, TimeUnit.SECONDS);
                 return token.tokenInfo().tokenId() + " " + Base64.getEncoder().encodeToString(token.hmac());
             }
-            return "ok " + client.describeCluster().nodes().get(SECONDS, TimeUnit.SECONDS).size();
+            return "ok " + client.describeCluster().nodes().get(seconds, TimeUnit.SECONDS).size();
         } catch (ExecutionException e) {
             return "refused " + e.getCause().getClass().getSimpleName() + ": " + e.getCause().getMessage();
         } catch (Exception e) {

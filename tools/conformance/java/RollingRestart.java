@@ -42,7 +42,7 @@ import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
 
 final class RollingRestart {
-    static final long WAIT_SECONDS = 30;
+    static final long WAIT_SECONDS = 120;
     private static final Set<Integer> BROKER_IDS = Set.of(1, 2, 3);
     private static final String UNDER_REPLICATED = "enable.under.replicated.topic.creation";
     private static final String LIMIT = "max.broker.partitions";

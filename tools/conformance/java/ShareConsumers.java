@@ -9,6 +9,7 @@
 
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -28,6 +29,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicIdPartition;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.serialization.StringDeserializer;
@@ -38,12 +40,14 @@ final class ShareConsumers {
     private static final String TOPIC = "orders";
     private static final int PARTITIONS = 3;
     private static final int RECORDS = 120;
-    private static final Duration LONGEST_WAIT = Duration.ofSeconds(60);
+    private static final Duration LONGEST_WAIT = Duration.ofSeconds(300);
 
     private final String servers;
     private final Brokers brokers;
     private final Map<String, Integer> deliveries = new TreeMap<>();
     private final Set<String> accepted = new HashSet<>();
+    // Their partition's leader died before it answered: it has accepted them or not, so they come again or not.
+    private final Set<String> inDoubt = new HashSet<>();
     private int written;
 
     private ShareConsumers(String servers, String controlUrl) {
@@ -138,7 +142,7 @@ final class ShareConsumers {
         Process other = new ProcessBuilder(java, "-cp", classPath, "ShareConsumers", servers, "holds").start();
         other.inputReader().readLine(); // it has some
         other.destroyForcibly();
-        check(other.waitFor(10, TimeUnit.SECONDS), "the member does not end");
+        check(other.waitFor(60, TimeUnit.SECONDS), "the member does not end");
         try (KafkaShareConsumer<String, String> consumer = consumer(servers, "explicit")) {
             acceptAll(consumer);
         }
@@ -177,28 +181,39 @@ final class ShareConsumers {
 
     private void acceptAll(KafkaShareConsumer<String, String> consumer) {
         long deadline = System.nanoTime() + LONGEST_WAIT.toNanos();
-        while (accepted.size() < written) {
+        while (accepted.size() + inDoubt.size() < written) {
             accept(consumer);
-            check(System.nanoTime() < deadline, accepted.size() + " of " + written + " records are accepted");
+            check(System.nanoTime() < deadline, accepted.size() + " of " + written + " records are accepted, "
+                    + inDoubt.size() + " are in doubt");
         }
     }
 
     private void accept(KafkaShareConsumer<String, String> consumer) {
-        List<String> values = new ArrayList<>();
+        Map<TopicPartition, List<String>> values = new HashMap<>();
         for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(100))) {
             check(!accepted.contains(record.value()), record.value() + " was accepted, and comes again");
             consumer.acknowledge(record, AcknowledgeType.ACCEPT);
-            values.add(record.value());
+            TopicPartition partition = new TopicPartition(record.topic(), record.partition());
+            values.computeIfAbsent(partition, unused -> new ArrayList<>()).add(record.value());
         }
-        if (commit(consumer)) {
-            accepted.addAll(values);
-        }
+        Set<TopicPartition> told = new HashSet<>();
+        commit(consumer).forEach((partition, failure) -> {
+            if (failure.isEmpty()) {
+                told.add(partition.topicPartition());
+            }
+        });
+        values.forEach((partition, some) -> {
+            if (told.contains(partition)) {
+                accepted.addAll(some);
+                inDoubt.removeAll(some);
+            } else {
+                inDoubt.addAll(some);
+            }
+        });
     }
 
-    // Whether all partitions have what was acknowledged. Records of others come again.
-    private static boolean commit(KafkaShareConsumer<String, String> consumer) {
-        Map<TopicIdPartition, Optional<KafkaException>> results = consumer.commitSync(LONGEST_WAIT);
-        return results.values().stream().allMatch(Optional::isEmpty);
+    private static Map<TopicIdPartition, Optional<KafkaException>> commit(KafkaShareConsumer<String, String> consumer) {
+        return consumer.commitSync(LONGEST_WAIT);
     }
 
     private void write() throws Exception {

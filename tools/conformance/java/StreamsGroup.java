@@ -51,7 +51,7 @@ final class StreamsGroup {
     private static final String LONG_WORDS = "long-words";
     private static final int PARTITIONS = 4;
     private static final int NUMBERED_WORDS = 37;
-    private static final Duration LONGEST_WAIT = Duration.ofSeconds(120);
+    private static final Duration LONGEST_WAIT = Duration.ofSeconds(300);
 
     private final String servers;
     private final Brokers brokers;

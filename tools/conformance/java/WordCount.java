@@ -37,7 +37,7 @@ final class WordCount {
     private static final int PARTITIONS = 4;
     private static final List<String> WORDS = List.of("alpha", "beta", "gamma", "delta", "epsilon");
     private static final int NUMBERED_WORDS = 37;
-    private static final Duration LONGEST_WAIT = Duration.ofSeconds(120);
+    private static final Duration LONGEST_WAIT = Duration.ofSeconds(300);
 
     private final String servers;
     private final Brokers brokers;

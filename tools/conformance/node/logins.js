@@ -8,11 +8,9 @@ const fs = require("fs");
 const readline = require("readline");
 const { Kafka, logLevel } = require("kafkajs");
 
-const WAIT_MS = 4000;
-
 function made(asked) {
   const config = { brokers: [asked.servers], logLevel: logLevel.NOTHING, retry: { retries: 0 } };
-  config.connectionTimeout = config.authenticationTimeout = WAIT_MS;
+  config.connectionTimeout = config.authenticationTimeout = 1000 * asked.seconds;
   if (asked.ca) {
     config.ssl = { ca: fs.readFileSync(asked.ca, "utf8") };
     if (asked.certificate) {

@@ -14,7 +14,7 @@ const { demo } = require("./demo.js");
 const { moveRecords } = require("./moved_records.js");
 
 const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ConfigResourceTypes, ResourcePatternTypes } = kafkajs;
-const WAIT_MS = 30_000;
+const WAIT_MS = 120_000;
 const BROKER_IDS = [1, 2, 3];
 const UNDER_REPLICATED = "enable.under.replicated.topic.creation";
 const LIMIT = "max.broker.partitions";

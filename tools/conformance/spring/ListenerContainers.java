@@ -47,7 +47,7 @@ public final class ListenerContainers {
     static final String ORDERS = "orders";
     static final String COPIES = "copies";
     static final int COUNT = 600;
-    static final Duration LONGEST_WAIT = Duration.ofSeconds(120);
+    static final Duration LONGEST_WAIT = Duration.ofSeconds(300);
 
     static String servers;
     static final Set<Integer> handled = ConcurrentHashMap.newKeySet();

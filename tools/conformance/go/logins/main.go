@@ -23,10 +23,9 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-const waitFor = 4 * time.Second
-
 type asked struct {
 	Client, Servers, CA, Certificate, Mechanism, User, Password, Token string
+	Seconds                                                            int
 }
 
 func main() {
@@ -39,6 +38,7 @@ func main() {
 			fmt.Println("failed", err)
 			continue
 		}
+		waitFor := time.Duration(one.Seconds) * time.Second
 		if one.Servers != "" {
 			client, err := made(one)
 			if err != nil {
@@ -59,6 +59,7 @@ func main() {
 }
 
 func made(one asked) (*kgo.Client, error) {
+	waitFor := time.Duration(one.Seconds) * time.Second
 	options := []kgo.Opt{kgo.SeedBrokers(one.Servers), kgo.RequestRetries(1), kgo.RetryTimeout(waitFor)}
 	if one.CA != "" {
 		pem, err := os.ReadFile(one.CA)
