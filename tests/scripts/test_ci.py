@@ -79,6 +79,19 @@ def test_tests_that_are_slow_count_as_all_others(tmp_path: Path) -> None:
     )
 
 
+def test_what_failed_is_named_at_the_end(tmp_path: Path) -> None:
+    tests = ("FAILED tests/a.py::test_one - AssertionError\nmore\n== 1 failed, 5 passed in 1s ==", 1)
+    toolchain = ("FAIL  a check\n      a reason\nfailed: a check\ntoolchain: 2 passed, 1 failed", 1)
+    said = ended_ci(tmp_path, tests, ("lint: 6 passed, 0 failed", 3), toolchain).stdout.splitlines()
+    assert said[said.index("==== what failed") + 1 :] == [
+        "FAILED tests/a.py::test_one - AssertionError",
+        "scripts/lint: ended with exit code 3",
+        "failed: a check",
+        "",
+        "33 passed, 3 failed",
+    ]
+
+
 def test_what_an_image_needs_is_installed(tmp_path: Path) -> None:
     said = ended_ci(tmp_path, GOOD_TESTS, GOOD_LINT, ("toolchain: 2 passed, 0 failed", 0)).stdout
     assert said.count("called with <>") == 2
