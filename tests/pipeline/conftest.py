@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need one."""
+"""One Spark session for all tests that need one, and the histories of random clusters, which are played once."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -7,12 +7,26 @@ import pytest
 from pyspark.sql import SparkSession
 
 from klamm.pipeline.session import spark_session
+from tests.pipeline.histories import SEEDS, WHOLE_SEEDS, History, play_history
 
 SETTINGS: Final = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
+    # The tables have few rows, so to compile queries takes longer than to interpret them.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.memory": "1g",
 }
+
+
+@pytest.fixture(scope="session")
+def histories(tmp_path_factory: pytest.TempPathFactory) -> list[History]:
+    """The logs that servers left. Tests change copies of them."""
+    folder = tmp_path_factory.mktemp("histories")
+    played = [play_history(seed, folder) for seed in SEEDS]
+    played += [play_history(seed, folder, whole=True) for seed in WHOLE_SEEDS]
+    assert {history.log.files[0].is_snapshot for history in played} == {True, False}
+    return played
 
 
 @pytest.fixture(scope="session")

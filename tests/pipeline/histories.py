@@ -19,6 +19,10 @@ from tests.simulation.cluster.simulation import play
 from tests.simulation.cluster.world import World
 
 STEPS = 150
+SEEDS = (3, 4, 5, 13)
+"""Their histories have windows of every sort, and snapshots; that of 4 has several segments."""
+WHOLE_SEEDS = (7, 1005)
+"""Of histories whose servers take no snapshot while they run; the log of the second one begins at offset 0."""
 
 
 @dataclass(frozen=True, slots=True)

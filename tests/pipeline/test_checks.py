@@ -24,11 +24,10 @@ from klamm.protocol.records.control import SnapshotFooterRecord, SnapshotHeaderR
 from klamm.protocol.records.partitions import PartitionChangeRecord, PartitionRecord
 from klamm.protocol.records.topics import RemoveTopicRecord, TopicRecord
 from klamm.protocol.uuid import Uuid
-from tests.pipeline.histories import play_history
+from tests.pipeline.histories import SEEDS, History
 from tests.pipeline.logs.test_metadata_rows import forged, record
 
 TOPIC_ID = Uuid(bytes(range(16)))
-SOUND_SEEDS, SEVERAL_SEGMENTS_SEED = (0, 5, 13), 4
 
 
 def _write_log(folder: Path, name: str, batches: list[list[Message]], epochs: tuple[int, ...] = ()) -> Path:
@@ -172,12 +171,11 @@ class Verdicts(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def verdicts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
+def verdicts(spark: SparkSession, histories: list[History], tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
     folder = tmp_path_factory.mktemp("logs")
     logs = [_write_log(folder, name, batches) for name, (batches, _) in BROKEN.items()]
     logs.append(_write_log(folder, "an old leader", [[NoOpRecord()]] * 3, epochs=(1, 2, 1)))
-    sound = [play_history(seed, folder) for seed in SOUND_SEEDS]
-    several = play_history(SEVERAL_SEGMENTS_SEED, folder)
+    sound, several = [histories[SEEDS.index(seed)] for seed in (3, 5, 13)], histories[SEEDS.index(4)]
     for name, (damage, _) in DAMAGES.items():
         data_dir = Path(shutil.copytree(several.data_dir, folder / f"damaged-{name}"))
         _name(data_dir, name)

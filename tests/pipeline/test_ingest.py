@@ -159,7 +159,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from klamm.pipeline import jobs, session
-with session.spark_session("local[1]", {"spark.driver.memory": "512m"}) as spark:
+with session.spark_session("local[1]", {"spark.driver.memory": "512m"}, short=True) as spark:
     stream = spark.readStream.format("kraft-log").option("logs", sys.argv[1]).option("maxBytesPerTrigger", "3000")
     stream = stream.load()
     jobs.Store.create(Path(sys.argv[2]), {})

@@ -16,9 +16,8 @@ from klamm.pipeline.logs.metadata_pieces import cut_log
 from klamm.pipeline.logs.metadata_rows import read_pieces
 from klamm.pipeline.windows.fold import READ_TYPES, ClosedWindow, WindowFold
 from klamm.pipeline.windows.processor import ClusterWindows, closed_windows
-from tests.pipeline.histories import History, play_history
+from tests.pipeline.histories import SEEDS, WHOLE_SEEDS, History
 
-SEEDS = (3, 4, 5, 13)
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 Plain = dict[str, Any]
 
@@ -176,12 +175,6 @@ def _comparable(row: Plain) -> str:
 
 
 @pytest.fixture(scope="module")
-def histories(tmp_path_factory: pytest.TempPathFactory) -> list[History]:
-    folder = tmp_path_factory.mktemp("histories")
-    return [play_history(seed, folder) for seed in SEEDS] + [play_history(7, folder, whole=True)]
-
-
-@pytest.fixture(scope="module")
 def tables(spark: SparkSession, histories: list[History]) -> list[Plain]:
     """The closed windows of gold, of all cases and histories."""
     cases = [{"cluster_id": name, **row} for name, (records, _) in CASES.items() for row in _log(*records)]
@@ -243,7 +236,7 @@ def _micro_batches(batches: Sequence[list[Plain]], chance: Random) -> Iterator[l
         at += count
 
 
-@pytest.mark.parametrize("index", range(len(SEEDS) + 1))
+@pytest.mark.parametrize("index", range(len(SEEDS + WHOLE_SEEDS)))
 def test_the_processor_closes_the_windows_of_the_table_in_any_micro_batches(
     tables: list[Plain], histories: list[History], index: int
 ) -> None:

@@ -15,7 +15,7 @@ from tools.power_loss.images import Findings, try_workload
 ROOT = Path(__file__).parents[3]
 SECONDS = 600.0
 SEED = 3
-WORKLOADS = 12
+WORKLOADS = 6
 """Among them are some with a hole and some with a torn tail."""
 
 

@@ -70,7 +70,7 @@ def soak(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_short_soak_leaves_nothing_behind(tmp_path: Path) -> None:
-    done = soak(tmp_path, "--minutes", "0.2")
+    done = soak(tmp_path, "--minutes", "0.1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "soak: nothing is left behind" in done.stdout
     assert "bug" not in done.stderr
