@@ -1,7 +1,7 @@
 """Checks Klamm with Apache Kafka 4.3.0's own programs: its command line tools connect to a server, and its tools read a
 data directory that Klamm wrote. The container image is built and run, and the page is opened in Chromium, too.
 
-    python -m tools.toolchain_checks [--keep DIR] [--install] [--spark-cluster]
+    python -m tools.toolchain_checks [--keep DIR] [--install] [--spark-cluster] [--part PART]
 
 Exit code 0 if every check passed; the last line has the numbers of passed and failed checks. The checks are in parts,
 each of which is a process; several run at once.
