@@ -5,7 +5,8 @@ One pass per table counts the failures. For the checks that fail, some offsets a
 with a replay of the log, in one task per log.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -165,33 +166,36 @@ def check_table(rows: DataFrame, checks: Sequence[Check]) -> list[dict[str, Any]
     fails = {check.name: ~F.coalesce(F.expr(check.holds), F.lit(True)) for check in checks}
     counts = rows.agg(*(F.count_if(failed).alias(name) for name, failed in fails.items())).first()
     assert counts is not None, "an aggregate has one row"
-    told = []
-    for check in checks:
-        places = []
-        if counts[check.name]:
-            places = [row.asDict() for row in _first(rows.where(fails[check.name])).collect()]
-        told.append(
-            {
-                "name": check.name,
-                "severity": check.severity,
-                "about": check.about,
-                "failed": counts[check.name],
-                "places": places,
-            }
-        )
-    return told
+    failed = {name: fails[name] for name in fails if counts[name]}
+    places = _places(rows, failed) if failed else {}
+    return [
+        {
+            "name": check.name,
+            "severity": check.severity,
+            "about": check.about,
+            "failed": counts[check.name],
+            "places": places.get(check.name, []),
+        }
+        for check in checks
+    ]
 
 
-def _first(failing: DataFrame) -> DataFrame:
-    """The first samples of each cluster."""
-    of_cluster = Window.partitionBy("cluster_id").orderBy("record_offset")
-    return (
-        failing.select("cluster_id", "record_offset", "problem")
+def _places(rows: DataFrame, failed: Mapping[str, Column]) -> dict[str, list[dict[str, Any]]]:
+    """The first samples of each cluster, by check, in one pass for all checks that failed."""
+    names = F.array_compact(F.array(*(F.when(condition, F.lit(name)) for name, condition in failed.items())))
+    of_cluster = Window.partitionBy("name", "cluster_id").orderBy("record_offset")
+    samples = (
+        rows.select("cluster_id", "record_offset", "problem", F.explode(names).alias("name"))
         .withColumn("number", F.row_number().over(of_cluster))
         .where(F.col("number") <= SAMPLES)
         .drop("number")
         .orderBy("cluster_id", "record_offset")
     )
+    places = defaultdict[str, list[dict[str, Any]]](list)
+    for row in samples.collect():
+        sample = row.asDict()
+        places[sample.pop("name")].append(sample)
+    return places
 
 
 def _findings(spark: SparkSession, logs: Sequence[MetadataLog]) -> DataFrame:

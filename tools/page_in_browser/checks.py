@@ -125,7 +125,7 @@ def wait_for_text(page: Any, selector: str, text: str) -> None:
 def settings(server: klamm.ServerProcess, user: str = "alice", **more: Any) -> dict[str, Any]:
     return {
         "bootstrap.servers": server.bootstrap_servers, "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "SCRAM-SHA-256", "sasl.username": user, "sasl.password": "secret", **more,
+        "sasl.mechanism": "SCRAM-SHA-256", "sasl.username": user, "sasl.password": "secret", "log_level": 2, **more,
     }  # fmt: skip
 
 
