@@ -193,7 +193,12 @@ class SimulatedBrokers:
             from klamm.broker.shares import Shares
 
             self._shares = Shares(
-                self.coordinators, self.data, self._settings, lambda: self.controller.image, self._clock_ms
+                self.coordinators,
+                self.outgoing,
+                self.data,
+                self._settings,
+                lambda: self.controller.image,
+                self._clock_ms,
             )
         return self._shares
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from klamm.protocol.api import Api
+from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
 from klamm.quick_dataclasses import dataclass
 
@@ -48,3 +49,11 @@ class Outgoing:
             answered(answer)
 
         self.send(OutgoingRequest(broker_id, api, version, body, done))
+
+
+def error_of(code: int) -> ErrorCode:
+    """The error that an answer names; as in Java, an unknown one is UNKNOWN_SERVER_ERROR."""
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from klamm.broker.coordinator.coordinators import Coordinators
 from klamm.broker.data.data_plane import DataPlane
+from klamm.broker.outgoing import Outgoing
 from klamm.broker.share_partitions.leaders import ShareLeaders
 from klamm.broker.share_state.initializer import Initializer
 from klamm.broker.share_state.persister import Persister
@@ -18,12 +19,13 @@ class Shares:
     def __init__(
         self,
         coordinators: Coordinators,
+        outgoing: Outgoing,
         data: DataPlane,
         settings: Settings,
         image: Callable[[], MetadataImage],
         clock_ms: Callable[[], int],
     ) -> None:
-        self.persister = Persister(coordinators, image, clock_ms)
+        self.persister = Persister(coordinators, outgoing, image, clock_ms)
         self.initializer = Initializer(coordinators, self.persister)
         self.leaders = ShareLeaders(data, self.persister, settings, image, clock_ms)
 

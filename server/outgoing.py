@@ -23,7 +23,7 @@ ANSWER_SECONDS: Final = 5.0
 CONNECT_SECONDS: Final = 3.0
 IDLE_SECONDS: Final = 30.0
 """A connection that has had nothing to send for so long is closed."""
-MAX_ANSWER_BYTES: Final = 1 << 20
+MAX_ANSWER_BYTES: Final = 1 << 25
 _RECEIVE_BYTES: Final = 65_536
 _CLIENT_ID: Final = "klamm-simulated-broker"
 _PLAINTEXT: Final = 0

@@ -10,6 +10,7 @@ from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.quotas.mutations import UNLIMITED
 from klamm.controller.settings import Settings
+from klamm.controller.transitions.broker_kinds import fitting
 from klamm.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from klamm.protocol.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig
 
@@ -58,7 +59,7 @@ _TOPICS: Final = {
 def plan_internal_topic(image: MetadataImage, context: RequestContext, topic_name: str) -> Sequence[Record]:
     """The records that make an internal topic; none if the brokers do not suffice for it."""
     topic, settings = _TOPICS[topic_name], context.settings
-    live = sum(broker.live for broker in image.brokers.values())
+    live = sum(broker.live for broker in fitting(image, settings, topic_name))
     broker_id = context.requester.asked_broker_id
     replication_factor = _allowed(settings, topic.replication_factor, live, broker_id)
     configs = [*topic.configs, ("segment.bytes", str(settings.static_int(topic.segment_bytes, broker_id)))]

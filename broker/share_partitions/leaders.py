@@ -18,6 +18,7 @@ from klamm.broker.share_partitions.share_partition import Phase, ShareConfigs, S
 from klamm.broker.share_state.combiner import Batch
 from klamm.broker.share_state.offset import UNINITIALIZED, ShareGroupOffset, SharePartitionKey
 from klamm.broker.share_state.persister import Persister
+from klamm.broker.share_state.questions import Read, Write
 from klamm.broker.share_state.states import StateWrite
 from klamm.controller.configs.group_rules import duration_of_reset
 from klamm.controller.metadata.image import MetadataImage
@@ -91,12 +92,7 @@ class Around:
             if error is not None and error.code in _FENCING:
                 leaders.forget(partition)
 
-        leaders.persister.ask(
-            self._key,
-            lambda states, waiter, now_ms: states.write(self._key, state, waiter, now_ms),
-            answered,
-            self.wait_on,
-        )
+        leaders.persister.ask(self._key, Write(state), answered, self.wait_on)
 
     def wake(self) -> None:
         self._leaders.data.watches.touch((self._key.topic_id, self._key.partition))
@@ -151,7 +147,7 @@ class ShareLeaders:
         self._by_place[broker_id, key] = partition
         self.persister.ask(
             key,
-            lambda states, waiter, now_ms: states.read(key, leader_epoch, waiter, now_ms),
+            Read(leader_epoch),
             lambda image, answer, now_ms: self._loaded(partition, around, image, answer, now_ms),
             around.wait_on,
         )

@@ -18,6 +18,7 @@ from klamm.protocol.errors import ApiError
 
 LEAST_THROTTLE_LIMIT: Final = 2
 """The lowest delivery count at which fewer records are delivered at a time."""
+_STATES: Final = frozenset(RecordState)
 
 
 class Phase(Enum):
@@ -129,6 +130,8 @@ class SharePartition:
         gap_start, before = -1, start_offset - 1
         for batch in state.batches:
             if batch.first_offset < start_offset or batch.last_offset < batch.first_offset:
+                return False
+            if batch.delivery_state not in _STATES:
                 return False
             if gap_start == -1 and batch.first_offset > before + 1:
                 gap_start = before + 1

@@ -12,6 +12,7 @@ from klamm.broker.groups.share.outcome import Initialization
 from klamm.broker.groups.share.shard import GroupsWithShare
 from klamm.broker.share_state.offset import SharePartitionKey
 from klamm.broker.share_state.persister import Answers, Persister
+from klamm.broker.share_state.questions import Initialize
 from klamm.controller.metadata.image import MetadataImage
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.internal_topics import CONSUMER_OFFSETS
@@ -66,9 +67,7 @@ class Initializer:
         for key, start_offset in keys.items():
             self._persister.ask(
                 key,
-                lambda states, waiter, now_ms, key=key, start=start_offset: states.initialize(  # type: ignore[misc]
-                    key, wanted.state_epoch, start, waiter, now_ms
-                ),
+                Initialize(wanted.state_epoch, start_offset),
                 collected.of(key),
                 wait_on,
             )

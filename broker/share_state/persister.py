@@ -1,7 +1,8 @@
 """How group coordinators and leaders of partitions reach the coordinator of a share partition.
 
 Kafka's brokers send requests to each other for this (`PersisterStateManager`). Simulated brokers share a process, so
-the shard is asked here. While no broker coordinates the partition, or its shard is loading, it is asked again.
+their shards are asked here; a coordinator on a real broker gets a request. While no broker coordinates the partition,
+or the coordinator does not answer or is loading, it is asked again.
 """
 
 from collections import deque
@@ -11,16 +12,15 @@ from typing import Final, TypeAlias
 
 from klamm.broker.coordinator.answer import Step
 from klamm.broker.coordinator.coordinators import Coordinators
-from klamm.broker.coordinator.outbox import Outbox, Waiter
 from klamm.broker.coordinator.shard import Shard
+from klamm.broker.outgoing import Outgoing
 from klamm.broker.share_state.offset import SharePartitionKey
-from klamm.broker.share_state.states import ShareStates
+from klamm.broker.share_state.questions import Question
+from klamm.broker.share_state.remote import RemoteStates
 from klamm.controller.metadata.image import MetadataImage
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.internal_topics import SHARE_GROUP_STATE
 
-StateOperation: TypeAlias = Callable[[ShareStates, Waiter, int], Outbox]
-"""What to do on a shard: its state machine, the waiter to answer, the time in ms."""
 Answered: TypeAlias = Callable[[MetadataImage, object, int], None]
 """Called with the image, the answer (an `ApiError` if it is one), and the time in ms."""
 ATTEMPTS: Final = 5
@@ -39,9 +39,9 @@ _RETRIABLE: Final = frozenset(
 
 
 @dataclass(slots=True)
-class _Question:
+class _Asked:
     key: SharePartitionKey
-    operation: StateOperation
+    question: Question
     answered: Answered
     wait_on: Callable[[Shard], None]
     attempts: int = 0
@@ -52,57 +52,73 @@ class Persister:
     """Asks the coordinators of share partitions."""
 
     def __init__(
-        self, coordinators: Coordinators, image: Callable[[], MetadataImage], clock_ms: Callable[[], int]
+        self,
+        coordinators: Coordinators,
+        outgoing: Outgoing,
+        image: Callable[[], MetadataImage],
+        clock_ms: Callable[[], int],
     ) -> None:
         self._coordinators = coordinators
+        self._remote = RemoteStates(outgoing)
         self._image = image
         self._clock_ms = clock_ms
-        self._waiting: deque[_Question] = deque()
+        self._waiting: deque[_Asked] = deque()
 
     def ask(
         self,
         key: SharePartitionKey,
-        operation: StateOperation,
+        question: Question,
         answered: Answered,
         wait_on: Callable[[Shard], None] = lambda _: None,
     ) -> None:
-        """Run an operation where `key` is coordinated. `answered` may be called before this returns; `wait_on` notes
-        the shard on which the answer depends."""
-        self._ask(_Question(key, operation, answered, wait_on))
+        """Ask where `key` is coordinated. `answered` may be called before this returns; `wait_on` notes the shard on
+        which the answer depends, if it is in this process."""
+        self._ask(_Asked(key, question, answered, wait_on))
 
     def tick(self) -> None:
         """Ask again what is due."""
         now_ms = self._clock_ms()
         for _ in range(len(self._waiting)):
-            question = self._waiting.popleft()
-            if question.ask_again_ms > now_ms:
-                self._waiting.append(question)
+            asked = self._waiting.popleft()
+            if asked.ask_again_ms > now_ms:
+                self._waiting.append(asked)
             else:
-                self._ask(question)
+                self._ask(asked)
 
     @property
     def next_due_ms(self) -> int | None:
         """When `tick` has something to do. None: nothing waits."""
-        return min((question.ask_again_ms for question in self._waiting), default=None)
+        return min((asked.ask_again_ms for asked in self._waiting), default=None)
 
-    def _ask(self, question: _Question) -> None:
-        image, now_ms, key = self._image(), self._clock_ms(), str(question.key)
-        question.attempts += 1
-        step = Step(
-            resolved=lambda answer: question.answered(self._image(), answer, self._clock_ms()),
-            refused=lambda code: self._refused(question, code),
-            wait_on=question.wait_on,
-        )
+    def _ask(self, asked: _Asked) -> None:
+        image, now_ms, key = self._image(), self._clock_ms(), str(asked.key)
+        asked.attempts += 1
         leader = self._coordinators.leader_of(image, SHARE_GROUP_STATE, key)
-        where = SHARE_GROUP_STATE, key, leader
-        self._coordinators.submit(image, where, step, lambda states: question.operation(states, step, now_ms), now_ms)
-
-    def _refused(self, question: _Question, code: ErrorCode) -> None:
-        if code not in _RETRIABLE or question.attempts >= ATTEMPTS or len(self._waiting) >= MAX_WAITING:
-            question.answered(self._image(), ApiError(code), self._clock_ms())
+        if leader in image.brokers.real:
+            self._remote.ask(leader, asked.key, asked.question, lambda answer: self._answered_afar(asked, answer))
             return
-        question.ask_again_ms = self._clock_ms() + (FIRST_BACKOFF_MS << (question.attempts - 1))
-        self._waiting.append(question)
+        step = Step(
+            resolved=lambda answer: asked.answered(self._image(), answer, self._clock_ms()),
+            refused=lambda code: self._refused(asked, ApiError(code)),
+            wait_on=asked.wait_on,
+        )
+        where = SHARE_GROUP_STATE, key, leader
+        self._coordinators.submit(
+            image, where, step, lambda states: asked.question.run(states, asked.key, step, now_ms), now_ms
+        )
+
+    def _answered_afar(self, asked: _Asked, answer: object) -> None:
+        if isinstance(answer, ApiError):
+            self._refused(asked, answer)
+        else:
+            asked.answered(self._image(), answer, self._clock_ms())
+
+    def _refused(self, asked: _Asked, error: ApiError) -> None:
+        if error.code not in _RETRIABLE or asked.attempts >= ATTEMPTS or len(self._waiting) >= MAX_WAITING:
+            asked.answered(self._image(), error, self._clock_ms())
+            return
+        asked.ask_again_ms = self._clock_ms() + (FIRST_BACKOFF_MS << (asked.attempts - 1))
+        self._waiting.append(asked)
 
 
 class Answers:

@@ -35,7 +35,8 @@ _NEEDED_BROKERS: Final = {
     "share.coordinator.state.topic.min.isr": 2,
 }
 """The configs of internal topics that count brokers, with Kafka's defaults. In a smaller cluster the number of brokers
-is the static value, which DescribeConfigs shows."""
+is the static value, which DescribeConfigs shows. With a controller's listener more brokers may come from outside: then
+the defaults stay, and a topic has at most as many replicas as there are brokers for it when it is made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +119,7 @@ def plan_cluster(
         **plan_versions(options),
         data_limits=_data_limits(options),
         **{name: getattr(options, name) for name in _SETTINGS},
-        static_configs={**_for_few_brokers(0 if options.twin else len(broker_ids)), **settings.static_configs},
+        static_configs={**_for_few_brokers(options, len(broker_ids)), **settings.static_configs},
     )
     listeners = plan_listeners(options, settings, default_listen, broker_ids, easy := _easy_security(options))
     refuse_without_listener(settings.emulation, listeners)
@@ -225,8 +226,10 @@ def _keeps_history(options: ClusterOptions) -> bool:
     return options.keep_history or options.snapshot_records == 0 or logged
 
 
-def _for_few_brokers(brokers: int) -> dict[str, str]:
-    """The configs of internal topics for which the default needs more brokers than there are at the start."""
+def _for_few_brokers(options: ClusterOptions, brokers: int) -> dict[str, str]:
+    """The configs of internal topics for which the default needs more brokers than there will be."""
+    if options.twin is not None or options.controller_listener is not None:
+        return {}
     return {name: str(brokers) for name, default in _NEEDED_BROKERS.items() if 0 < brokers < default}
 
 

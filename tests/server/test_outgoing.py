@@ -4,22 +4,16 @@ is a script behind a socket."""
 import io
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 import trio
 from trio.testing import MockClock
 
-from klamm.cluster.assembly import open_cluster
-from klamm.cluster.options import checked_options
-from klamm.cluster.plan import FREE_PORTS, plan_cluster
-from klamm.controller.transitions.features import SUPPORTED_FEATURES
-from klamm.protocol.codec.frames import FrameBuffer, encode_frame
-from klamm.protocol.codec.requests import decode_request, encode_response
 from klamm.protocol.errors import ErrorCode
-from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration
 from klamm.protocol.messages.data import fetch, produce
 from klamm.protocol.messages.groups import find_coordinator
-from klamm.protocol.messages.topics import create_topics, metadata
+from klamm.protocol.messages.topics import metadata
 from klamm.protocol.messages.transactions import add_partitions_to_txn, write_txn_markers
 from klamm.protocol.messages.transactions.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -28,13 +22,12 @@ from klamm.protocol.messages.transactions.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from klamm.protocol.uuid import Uuid
-from klamm.server.event_log import EventLog
 from klamm.server.server import Server
 from tests.behaviour.player import Line
 from tests.broker.data.batches import TRANSACTIONAL, batch
+from tests.server.mixed_clusters import REAL, RealBroker
+from tests.server.mixed_clusters import mixed as mixed_with
 
-REAL = 9
 ADDS, VERIFIES = 12, 11
 """Versions of Produce."""
 
@@ -45,31 +38,19 @@ def clock() -> MockClock:
     return MockClock(autojump_threshold=0.003)
 
 
-class Coordinator:
+class Coordinator(RealBroker):
     """A real broker that answers AddPartitionsToTxn as `code` says."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.asked: list[AddPartitionsToTxnTransaction] = []
-        self.code = ErrorCode.NONE
+        self.code = 0
         self.whole = ErrorCode.NONE
-        self.connections = 0
-        self.answers: Callable[[bytes], bytes | None] = lambda answer: answer
 
-    async def serve(self, stream: trio.SocketStream) -> None:
-        self.connections += 1
-        frames = FrameBuffer(1 << 20)
-        async with stream:
-            async for data in stream:
-                frames.feed(bytes(data))
-                while (frame := frames.next_frame()) is not None:
-                    header, request = decode_request(frame)
-                    assert isinstance(request, add_partitions_to_txn.AddPartitionsToTxnRequest)
-                    self.asked += request.transactions
-                    body = encode_response(add_partitions_to_txn.API, 5, header.correlation_id, self._answer(request))
-                    answer = self.answers(encode_frame(bytes(body)))
-                    if answer is None:
-                        return
-                    await stream.send_all(answer)
+    def answer(self, _api: object, request: Any) -> AddPartitionsToTxnResponse:
+        assert isinstance(request, add_partitions_to_txn.AddPartitionsToTxnRequest)
+        self.asked += request.transactions
+        return self._answer(request)
 
     def _answer(self, request: add_partitions_to_txn.AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
         if self.whole:
@@ -95,52 +76,13 @@ class Coordinator:
 @asynccontextmanager
 async def mixed() -> AsyncIterator[tuple[Server, Line, Coordinator, io.StringIO]]:
     """A simulated broker with the topic `t`, and a real one that has the transactional ids."""
-    coordinator, stderr = Coordinator(), io.StringIO()
-    options = {
-        "brokers": 1,
-        "controller_listener": "127.0.0.1:0",
-        "real_topics": "nothing",
-        "configs": {"transaction.state.log.num.partitions": 1, "broker.session.timeout.ms": 600_000},
-    }
-    async with trio.open_nursery() as nursery:
-        listeners = await nursery.start(trio.serve_tcp, coordinator.serve, 0)
-        port = listeners[0].socket.getsockname()[1]
-        plan = plan_cluster(checked_options(options), {}, FREE_PORTS)
-        async with open_cluster(plan, EventLog(stream=stderr)) as server:
-            assert server.controller_bootstrap_servers is not None
-            controller = await Line.open(server.controller_bootstrap_servers)
-            await join(controller, server.identity.cluster_id, port)
-            line = await Line.open(server.bootstrap_servers)
-            topic = create_topics.CreatableTopic(name="t", num_partitions=2, replication_factor=1)
-            made = await line.ask(create_topics.API, 7, create_topics.CreateTopicsRequest(topics=[topic]))
-            assert made.topics[0].error_code == 0
-            find = find_coordinator.FindCoordinatorRequest(key_type=1, coordinator_keys=["id"])
-            await line.ask(find_coordinator.API, 6, find)
-            (found,) = (await line.ask(find_coordinator.API, 6, find)).coordinators
-            assert (found.node_id, found.port) == (REAL, port)
-            yield server, line, coordinator, stderr
-            await line.close()
-            await controller.close()
-        nursery.cancel_scope.cancel()
-
-
-async def join(controller: Line, cluster_id: str, port: int) -> None:
-    request = broker_registration.BrokerRegistrationRequest(
-        broker_id=REAL,
-        cluster_id=cluster_id,
-        incarnation_id=Uuid(bytes(15) + b"\1"),
-        listeners=[broker_registration.Listener(name="PLAINTEXT", host="127.0.0.1", port=port)],
-        features=[
-            broker_registration.Feature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in SUPPORTED_FEATURES.items()
-        ],
-        log_dirs=[Uuid(bytes(15) + b"\xf1")],
-    )
-    epoch = (await controller.ask(broker_registration.API, 4, request)).broker_epoch
-    beat = broker_heartbeat.BrokerHeartbeatRequest(
-        broker_id=REAL, broker_epoch=epoch, current_metadata_offset=epoch + 100
-    )
-    assert not (await controller.ask(broker_heartbeat.API, 2, beat)).is_fenced
+    coordinator = Coordinator()
+    async with mixed_with(coordinator, {"transaction.state.log.num.partitions": 1}) as (server, line, stderr):
+        find = find_coordinator.FindCoordinatorRequest(key_type=1, coordinator_keys=["id"])
+        await line.ask(find_coordinator.API, 6, find)
+        (found,) = (await line.ask(find_coordinator.API, 6, find)).coordinators
+        assert found.node_id == REAL
+        yield server, line, coordinator, stderr
 
 
 async def write(
@@ -191,9 +133,10 @@ async def test_older_clients_have_added_it_and_it_is_only_verified(clock: MockCl
     (ErrorCode.NOT_COORDINATOR, ADDS, ErrorCode.NOT_ENOUGH_REPLICAS),
     (ErrorCode.CONCURRENT_TRANSACTIONS, VERIFIES, ErrorCode.NOT_ENOUGH_REPLICAS),
     (ErrorCode.CONCURRENT_TRANSACTIONS, ADDS, ErrorCode.CONCURRENT_TRANSACTIONS),
+    (9_999, ADDS, ErrorCode.UNKNOWN_SERVER_ERROR),
 ])  # fmt: skip
 async def test_an_error_of_the_coordinator_is_that_of_the_batch(
-    clock: MockClock, code: ErrorCode, version: int, expected: ErrorCode
+    clock: MockClock, code: int, version: int, expected: ErrorCode
 ) -> None:
     async with mixed() as (_, line, coordinator, _stderr):
         coordinator.code = code

@@ -15,6 +15,7 @@ from klamm.broker.handlers.share.share_version import Begin, records_of_state_to
 from klamm.broker.handlers.share.texts import text_of
 from klamm.broker.share_state.offset import UNINITIALIZED, ShareGroupOffset, SharePartitionKey
 from klamm.broker.share_state.persister import Answers
+from klamm.broker.share_state.questions import Summarize
 from klamm.controller.answer_room import NO_ROOM
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
@@ -150,12 +151,7 @@ class _Description:
             return
         collecting = Answers(len(keys), collected)
         for key in keys:
-            self._flow.brokers.shares.persister.ask(
-                key,
-                lambda states, waiter, _now_ms, key=key: states.summarize(key, waiter),  # type: ignore[misc]
-                collecting.of(key),
-                self._flow.part.wait_on,
-            )
+            self._flow.brokers.shares.persister.ask(key, Summarize(), collecting.of(key), self._flow.part.wait_on)
 
     def _resolve(self, topics: list[DescribeShareGroupOffsetsResponseTopic]) -> None:
         group = DescribeShareGroupOffsetsResponseGroup(group_id=self._flow.group_id, topics=topics)

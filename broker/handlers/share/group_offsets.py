@@ -17,6 +17,7 @@ from klamm.broker.handlers.share.texts import text_of
 from klamm.broker.share_state.initializer import Initialized
 from klamm.broker.share_state.offset import SharePartitionKey
 from klamm.broker.share_state.persister import Answers
+from klamm.broker.share_state.questions import Delete
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage
@@ -79,12 +80,7 @@ class GroupFlow:
 
         answers = Answers(len(keys), collected)
         for key in keys:
-            self.brokers.shares.persister.ask(
-                key,
-                lambda states, waiter, _now_ms, key=key: states.delete(key, waiter),  # type: ignore[misc]
-                answers.of(key),
-                self.part.wait_on,
-            )
+            self.brokers.shares.persister.ask(key, Delete(), answers.of(key), self.part.wait_on)
 
 
 def handle_alter_share_group_offsets(

@@ -14,7 +14,7 @@ from klamm.broker.coordinator.answer import Step
 from klamm.broker.coordinator.outbox import Outbox
 from klamm.broker.coordinator.shard import Shard
 from klamm.broker.handlers.transactions.add_to_txn import VERSION_OF_ADDING_BROKERS
-from klamm.broker.outgoing import Outgoing
+from klamm.broker.outgoing import Outgoing, error_of
 from klamm.broker.transactions.transactions import Producer, TopicPartition, Transactions
 from klamm.controller.metadata.image import MetadataImage
 from klamm.protocol.errors import ErrorCode
@@ -117,13 +117,13 @@ def ask_real_coordinator(
 
     def answered(answer: AddPartitionsToTxnResponse | None) -> None:
         found = {
-            (topic.name, one.partition_index): ErrorCode(one.partition_error_code)
+            (topic.name, one.partition_index): error_of(one.partition_error_code)
             for result in (answer.results_by_transaction if answer is not None else ())
             if result.transactional_id == producer.transactional_id
             for topic in result.topic_results
             for one in topic.results_by_partition
         }
-        whole = ErrorCode(answer.error_code) if answer is not None and answer.error_code else ErrorCode.NOT_COORDINATOR
+        whole = error_of(answer.error_code) if answer is not None and answer.error_code else ErrorCode.NOT_COORDINATOR
         then([found.get(place, whole) for place in partitions])
 
     request = AddPartitionsToTxnRequest(transactions=[transaction])

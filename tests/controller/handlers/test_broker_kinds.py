@@ -10,6 +10,7 @@ from klamm.controller.settings import Profile
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.brokers.broker_registration import Feature
 from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
+from klamm.protocol.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from klamm.protocol.messages.groups.find_coordinator import FindCoordinatorRequest
 from klamm.protocol.messages.partitions.alter_partition_reassignments import (
     ReassignablePartition,
@@ -75,6 +76,27 @@ def test_every_topic_is_on_real_brokers_by_default(profile: Profile) -> None:
     cluster = DrivenCluster(6, profile=profile, real=REAL)
     cluster.create("a", 9, 2)
     assert used(cluster, "a") == REAL
+
+
+@pytest.mark.parametrize(("brokers", "real", "replicas", "min_isr"), [
+    (4, (2, 3, 4), 3, 2),
+    (6, (6,), 1, 1),
+    (5, (4, 5), 2, 2),
+    (2, (), 2, 2),
+])  # fmt: skip
+def test_the_default_replication_factor_of_internal_topics_follows_the_brokers_that_they_are_on(
+    profile: Profile, brokers: int, real: Sequence[int], replicas: int, min_isr: int
+) -> None:
+    cluster = DrivenCluster(brokers, profile=profile, real=real)
+    find = FindCoordinatorRequest(key_type=1, coordinator_keys=["id"])
+    cluster.ask(find, broker_id=1)
+    sizes = {len(partition.replicas) for partition in cluster.partitions("__transaction_state")}
+    assert sizes == {replicas}
+    described = DescribeConfigsRequest(
+        resources=[DescribeConfigsResource(resource_type=2, resource_name="__transaction_state")]
+    )
+    (found,) = cluster.ask(described, broker_id=1).results
+    assert [one.value for one in found.configs if one.name == "min.insync.replicas"] == [str(min_isr)]
 
 
 def test_internal_topics_are_on_real_brokers(profile: Profile) -> None:

@@ -29,3 +29,10 @@ def test_internal_topics_need_no_more_brokers_than_there_are(brokers: int, expec
 def test_a_value_that_was_given_counts() -> None:
     options = checked_options({"brokers": 1, "configs": {COUNTS[0]: "2"}})
     assert plan_cluster(options, {}, FREE_PORTS).settings.static_int(COUNTS[0]) == 2
+
+
+def test_brokers_from_outside_may_come_and_be_enough_for_the_defaults() -> None:
+    options = checked_options({"brokers": 1, "controller_listener": "127.0.0.1:0"})
+    settings = plan_cluster(options, {}, FREE_PORTS).settings
+    assert tuple(settings.static_int(name) for name in COUNTS) == (3, 3, 2, 3, 2)
+    assert not set(settings.static_configs) & set(COUNTS)
