@@ -20,11 +20,10 @@ Answered: TypeAlias = Callable[[Any], None]
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRequest:
-    """A request to a real broker."""
+    """A request to a real broker, in the newest version of the API that the broker knows, too."""
 
     broker_id: int
     api: Api[Any, Any]
-    version: int
     body: Message
     answered: Answered
 
@@ -37,7 +36,7 @@ class Outgoing:
         """Begins to send a request. Set by the server; None: there is no server."""
         self._waiting = 0
 
-    def ask(self, broker_id: int, api: Api[Any, Any], version: int, body: Message, answered: Answered) -> None:
+    def ask(self, broker_id: int, api: Api[Any, Any], body: Message, answered: Answered) -> None:
         """Send a request; `answered` is called once, at once if it cannot be sent."""
         if self.send is None or self._waiting >= MAX_WAITING:
             answered(None)
@@ -48,7 +47,7 @@ class Outgoing:
             self._waiting -= 1
             answered(answer)
 
-        self.send(OutgoingRequest(broker_id, api, version, body, done))
+        self.send(OutgoingRequest(broker_id, api, body, done))
 
 
 def error_of(code: int) -> ErrorCode:

@@ -15,7 +15,7 @@ from klamm.broker.simulated_broker import BrokerError, SimulatedBroker
 from klamm.protocol.errors import ErrorCode
 from klamm.server.event_log import EventLog
 from klamm.server.flusher import Flusher
-from klamm.server.outgoing import OutgoingRequests
+from klamm.server.outgoing import InterBroker, OutgoingRequests
 from klamm.server.turns import Turns
 
 ASK_AGAIN_SECONDS = 0.1
@@ -54,10 +54,11 @@ class BrokerLives:
         self.waiting_since = math.inf
         """Since when brokers wait to be registered, unfenced or shut down; infinite: none does."""
 
-    def send_in(self, nursery: trio.Nursery) -> None:
-        """Send what the brokers ask real ones in tasks of this nursery."""
-        requests = OutgoingRequests(self._brokers.controller.image, self._events, nursery.start_soon)
-        self._brokers.outgoing.send = requests.send
+    def send_in(self, nursery: trio.Nursery, between: InterBroker | None) -> None:
+        """From now on, what brokers ask real ones is sent, in tasks of `nursery`. Without `between` nothing is."""
+        if between is not None:
+            requests = OutgoingRequests(between, self._brokers.controller.image, self._events, nursery.start_soon)
+            self._brokers.outgoing.send = requests.send
 
     async def join(self, brokers: Sequence[SimulatedBroker]) -> None:
         """Register the brokers, in order. Returns when every broker is unfenced and those records are durable."""

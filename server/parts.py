@@ -15,6 +15,7 @@ from klamm.server.limits import ServerLimits
 from klamm.server.listeners import ListenerPlan
 from klamm.server.log_end_keeper import LogEndStore
 from klamm.server.node_listeners import NodeListeners
+from klamm.server.outgoing import InterBroker
 from klamm.server.policy_asker import Judge
 from klamm.server.request_log import RequestLog
 
@@ -46,6 +47,8 @@ class ServerParts:
     """Calls the create-topic policy. It may block, and runs in a thread. None: there is no policy."""
     log_end_offsets: LogEndStore | None = None
     """Stores the end offsets of partition logs; runs in a thread. None: they begin at 0 after a restart."""
+    inter_broker: InterBroker | None = None
+    """How simulated brokers reach real ones; None: they do not."""
     large_in_threads: bool = False
     """Whether large requests are decoded and decided in a thread while others are served (decision 18). Without it the
     order of events depends on nothing but trio's clock, which may be a test's."""

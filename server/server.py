@@ -189,7 +189,7 @@ class Server:
     async def start(self, nursery: trio.Nursery) -> None:
         """Bring all brokers up and accept connections."""
         self._tasks = nursery
-        self._lives.send_in(nursery)
+        self._lives.send_in(nursery, self._parts.inter_broker)
         for task in (self._flusher.flush_forever, self._ticker.tick_forever, self._work_forever):
             nursery.start_soon(task)
         for keeper in (self._log_ends, self._snapshots):

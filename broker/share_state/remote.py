@@ -186,7 +186,7 @@ class RemoteStates:
                 one.replied(found.get(key, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)))
             self._send(line)
 
-        self._outgoing.ask(line.broker_id, form.api, form.api.latest_stable, body, answered)
+        self._outgoing.ask(line.broker_id, form.api, body, answered)
 
     def _fail(self, line: _Line, sent: Iterable[_Waiting]) -> None:
         """There is no answer, so what waits behind the request is not sent either: who asked tries again later."""

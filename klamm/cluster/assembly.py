@@ -19,6 +19,7 @@ from klamm.broker.data.record_file import RecordFile
 from klamm.broker.kept_partitions import KeptPartitions
 from klamm.broker.log_end_offsets import LogEndOffsets
 from klamm.broker.simulated_broker import BrokerError
+from klamm.cluster.inter_broker import inter_broker
 from klamm.cluster.plan import ClusterPlan
 from klamm.cluster.topic_policy import TopicJudge
 from klamm.cluster.twin import as_twin
@@ -83,8 +84,7 @@ async def open_cluster(
                 plan.data_dir, lambda what: events.warning("an internal topic was repaired", what=what)
             )
         loaded = log_end_offsets.loaded if log_end_offsets else {}
-        record_file = _record_file(plan, events)
-        undo.callback(record_file.close)
+        undo.callback((record_file := _record_file(plan, events)).close)
         controller, brokers = assemble(Controller, plan.settings, log, clock_ms, loaded, kept, record_file)
         if plan.twin is not None:
             plan = as_twin(plan, controller.image)
@@ -105,6 +105,7 @@ async def open_cluster(
             request_log=request_log,
             judge_topic=TopicJudge(plan.topic_policy) if plan.topic_policy else None,
             log_end_offsets=log_end_offsets,
+            inter_broker=inter_broker(plan.inter_broker),
             large_in_threads=large_in_threads,
             kept_partitions=kept,
             fault_rules=plan.fault_rules,

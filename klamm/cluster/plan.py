@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from klamm.cluster.emulated import plan_versions, refuse_without_listener
+from klamm.cluster.inter_broker import BY_PLAINTEXT, InterBrokerPlan, plan_inter_broker
 from klamm.cluster.listener_plan import decided_by_options, plan_listeners, warn_of_security
 from klamm.cluster.log_dirs import with_log_dirs
 from klamm.cluster.options import ClusterOptions
@@ -45,6 +46,8 @@ class ClusterPlan:
 
     settings: Settings
     listeners: ListenerPlan = FREE_LISTENERS
+    inter_broker: InterBrokerPlan = BY_PLAINTEXT
+    """How simulated brokers reach real ones."""
     broker_ids: tuple[int, ...] = FIRST_BROKER_IDS
     """The brokers at the start. The first one has the ports of `listeners`, and the others have the next ports."""
     racks: tuple[str | None, ...] = ()
@@ -123,9 +126,11 @@ def plan_cluster(
     )
     listeners = plan_listeners(options, settings, default_listen, broker_ids, easy := _easy_security(options))
     refuse_without_listener(settings.emulation, listeners)
+    between = plan_inter_broker(options, settings, listeners)
     return ClusterPlan(
         settings=settings,
         listeners=listeners,
+        inter_broker=between,
         security=easy,
         broker_ids=broker_ids,
         racks=options.racks,
@@ -139,7 +144,7 @@ def plan_cluster(
         fault_rules=_fault_rules(options.faults),
         journal_bodies=options.journal_bodies,
         clock=options.clock,
-        warnings=(*warnings, *_warnings(settings, options, broker_ids, listeners)),
+        warnings=(*warnings, *_warnings(settings, options, broker_ids, listeners), *between.warnings),
     )
 
 

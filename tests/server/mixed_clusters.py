@@ -18,6 +18,7 @@ from klamm.protocol.codec.frames import FrameBuffer, encode_frame
 from klamm.protocol.codec.requests import encode_response, read_request
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration
+from klamm.protocol.messages.cluster import api_versions
 from klamm.protocol.messages.topics import create_topics
 from klamm.protocol.uuid import Uuid
 from klamm.server.event_log import EventLog
@@ -33,11 +34,25 @@ class RealBroker:
 
     def __init__(self) -> None:
         self.connections = 0
+        self.asked_versions: list[int] = []
+        """The version of each request but ApiVersions."""
         self.answers: Callable[[bytes], bytes | None] = lambda answer: answer
 
     def answer(self, api: Api[Any, Any], request: Any) -> Message:
         """The response to one request."""
         raise NotImplementedError
+
+    @property
+    def served(self) -> Mapping[Api[Any, Any], int]:
+        """The newest version of each API that it serves."""
+        raise NotImplementedError
+
+    def _versions(self) -> Message:
+        keys = [
+            api_versions.ApiVersion(api_key=api.key, min_version=0, max_version=version)
+            for api, version in (*self.served.items(), (api_versions.API, 4))
+        ]
+        return api_versions.ApiVersionsResponse(api_keys=keys)
 
     async def serve(self, stream: trio.SocketStream) -> None:
         self.connections += 1
@@ -51,8 +66,14 @@ class RealBroker:
             frames.feed(bytes(data))
             while (frame := frames.next_frame()) is not None:
                 api, header, request = read_request(frame)
-                version, body = int.from_bytes(frame[2:4], "big"), self.answer(api, request)
-                answer = self.answers(encode_frame(bytes(encode_response(api, version, header.correlation_id, body))))
+                version = int.from_bytes(frame[2:4], "big")
+                if api.key == api_versions.API.key:
+                    body = encode_response(api, version, header.correlation_id, self._versions())
+                    await stream.send_all(encode_frame(bytes(body)))
+                    continue
+                self.asked_versions.append(version)
+                response = encode_response(api, version, header.correlation_id, self.answer(api, request))
+                answer = self.answers(encode_frame(bytes(response)))
                 if answer is None:
                     return
                 await stream.send_all(answer)
@@ -75,28 +96,43 @@ async def mixed(
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(trio.serve_tcp, real.serve, 0)
         port = listeners[0].socket.getsockname()[1]
-        plan = plan_cluster(checked_options(given), {}, FREE_PORTS)
-        async with open_cluster(plan, EventLog(stream=stderr)) as server:
-            assert server.controller_bootstrap_servers is not None
-            controller = await Line.open(server.controller_bootstrap_servers)
-            await join(controller, server.identity.cluster_id, port)
-            line = await Line.open(server.bootstrap_servers)
-            topic = create_topics.CreatableTopic(name="t", num_partitions=2, replication_factor=1)
-            made = await line.ask(create_topics.API, 7, create_topics.CreateTopicsRequest(topics=[topic]))
-            assert made.topics[0].error_code == 0
+        at = broker_registration.Listener(name="PLAINTEXT", host="127.0.0.1", port=port)
+        async with started(given, stderr, at) as (server, line):
             yield server, line, stderr
-            await line.close()
-            await controller.close()
         nursery.cancel_scope.cancel()
 
 
-async def join(controller: Line, cluster_id: str, port: int) -> None:
+@asynccontextmanager
+async def started(
+    options: Mapping[str, Any], stderr: io.StringIO, real: broker_registration.Listener
+) -> AsyncIterator[tuple[Server, Line]]:
+    """The server with the topic `t`, whose real broker has this listener, and a connection to the simulated broker."""
+    plan = plan_cluster(checked_options(options), {}, FREE_PORTS)
+    async with open_cluster(plan, EventLog(stream=stderr)) as server:
+        assert server.controller_bootstrap_servers is not None
+        controller = await Line.open(server.controller_bootstrap_servers)
+        await join(controller, server.identity.cluster_id, real)
+        line = await Line.open(server.bootstrap_servers)
+        await make_topic(line)
+        yield server, line
+        await line.close()
+        await controller.close()
+
+
+async def make_topic(line: Line) -> None:
+    """The topic `t` with two partitions."""
+    topic = create_topics.CreatableTopic(name="t", num_partitions=2, replication_factor=1)
+    made = await line.ask(create_topics.API, 7, create_topics.CreateTopicsRequest(topics=[topic]))
+    assert made.topics[0].error_code == 0
+
+
+async def join(controller: Line, cluster_id: str, listener: broker_registration.Listener) -> None:
     """Register the real broker, and let it be unfenced."""
     request = broker_registration.BrokerRegistrationRequest(
         broker_id=REAL,
         cluster_id=cluster_id,
         incarnation_id=Uuid(bytes(15) + b"\1"),
-        listeners=[broker_registration.Listener(name="PLAINTEXT", host="127.0.0.1", port=port)],
+        listeners=[listener],
         features=[
             broker_registration.Feature(name=name, min_supported_version=low, max_supported_version=high)
             for name, (low, high) in SUPPORTED_FEATURES.items()

@@ -2,7 +2,7 @@
 is a script behind a socket."""
 
 import io
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from klamm.protocol.api import Api
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.data import fetch, produce
 from klamm.protocol.messages.groups import find_coordinator
@@ -47,6 +48,10 @@ class Coordinator(RealBroker):
         self.code = 0
         self.whole = ErrorCode.NONE
 
+    @property
+    def served(self) -> Mapping[Api[Any, Any], int]:
+        return {add_partitions_to_txn.API: 5}
+
     def answer(self, _api: object, request: Any) -> AddPartitionsToTxnResponse:
         assert isinstance(request, add_partitions_to_txn.AddPartitionsToTxnRequest)
         self.asked += request.transactions
@@ -74,9 +79,9 @@ class Coordinator(RealBroker):
 
 
 @asynccontextmanager
-async def mixed() -> AsyncIterator[tuple[Server, Line, Coordinator, io.StringIO]]:
+async def mixed(real: Coordinator | None = None) -> AsyncIterator[tuple[Server, Line, Coordinator, io.StringIO]]:
     """A simulated broker with the topic `t`, and a real one that has the transactional ids."""
-    coordinator = Coordinator()
+    coordinator = real or Coordinator()
     async with mixed_with(coordinator, {"transaction.state.log.num.partitions": 1}) as (server, line, stderr):
         find = find_coordinator.FindCoordinatorRequest(key_type=1, coordinator_keys=["id"])
         await line.ask(find_coordinator.API, 6, find)
@@ -86,10 +91,15 @@ async def mixed() -> AsyncIterator[tuple[Server, Line, Coordinator, io.StringIO]
 
 
 async def write(
-    line: Line, version: int = ADDS, *partitions: int, sequence: int = 0, timeout_ms: int = 30_000
+    line: Line,
+    version: int = ADDS,
+    *partitions: int,
+    sequence: int = 0,
+    timeout_ms: int = 30_000,
+    producer_id: int = 7,
 ) -> list[int]:
     """Write a batch of a transaction to each partition; returns the codes."""
-    records = batch(1, attributes=TRANSACTIONAL, producer_id=7, producer_epoch=0, base_sequence=sequence)
+    records = batch(1, attributes=TRANSACTIONAL, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
     request = produce.ProduceRequest(
         transactional_id="id",
         acks=-1,
@@ -183,6 +193,30 @@ async def test_a_coordinator_that_never_answers_delays_its_request_alone(clock: 
         await trio.sleep(6)  # that request is given up, and the next one is answered
         coordinator.answers = lambda answer: answer
         assert await write(line) == [0]
+
+
+async def test_a_request_has_the_newest_version_that_both_sides_know(clock: MockClock) -> None:
+    class Older(Coordinator):
+        @property
+        def served(self) -> Mapping[Api[Any, Any], int]:
+            return {add_partitions_to_txn.API: 4}
+
+    for real, version in ((Coordinator(), 5), (Older(), 4)):
+        async with mixed(real) as (_, line, coordinator, _stderr):
+            assert await write(line) == [0]
+            assert coordinator.asked_versions == [version]
+
+
+async def test_a_broker_that_does_not_serve_the_api_is_one_that_is_not_there(clock: MockClock) -> None:
+    class Lacking(Coordinator):
+        @property
+        def served(self) -> Mapping[Api[Any, Any], int]:
+            return {}
+
+    async with mixed(Lacking()) as (_, line, coordinator, stderr):
+        assert await write(line) == [ErrorCode.NOT_ENOUGH_REPLICAS]
+        assert coordinator.asked_versions == []
+        assert "AddPartitionsToTxn" in stderr.getvalue()
 
 
 async def test_the_markers_of_the_real_coordinator_end_the_transaction(clock: MockClock) -> None:

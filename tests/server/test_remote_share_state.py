@@ -1,7 +1,7 @@
 """Simulated brokers lead share partitions whose state is on a real broker: they read and write it by requests. The real
 broker is a script around the state machine of a share coordinator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +16,6 @@ from klamm.broker.share_state.questions import Delete, Initialize, Question, Sum
 from klamm.broker.share_state.states import DONE, ShareStates, StateWrite
 from klamm.protocol.api import Api
 from klamm.protocol.errors import ApiError, ErrorCode
-from klamm.protocol.fields import Message
 from klamm.protocol.messages.configs import incremental_alter_configs
 from klamm.protocol.messages.data import produce
 from klamm.protocol.messages.groups import find_coordinator
@@ -54,8 +53,7 @@ class _Reply:
     def resolve(self, response: object) -> None:
         self.response = response
 
-    def refuse(self, code: ErrorCode) -> None:
-        self.response = ApiError(code)
+    refuse = resolve
 
 
 class ShareCoordinator(RealBroker):
@@ -70,9 +68,13 @@ class ShareCoordinator(RealBroker):
         """The error of each partition in place of an answer."""
         self._arrived = trio.Event()
 
-    async def writes(self, count: int) -> None:
-        """Wait until so many writes have arrived."""
-        while [name for name, _ in self.asked].count("WriteShareGroupState") < count:
+    @property
+    def served(self) -> Mapping[Api[Any, Any], int]:
+        return {messages.API: messages.API.latest_stable for messages, _ in _RESULTS.values()}
+
+    async def arrived(self, name: str, count: int) -> None:
+        """Wait until so many requests have arrived."""
+        while [asked for asked, _ in self.asked].count(name) < count:
             await self._arrived.wait()
 
     def run(self, operation: Callable[[_Reply], Outbox]) -> Any:
@@ -84,7 +86,7 @@ class ShareCoordinator(RealBroker):
             found.waiter.resolve(found.response)
         return reply.response
 
-    def answer(self, api: Api[Any, Any], request: Any) -> Message:
+    def answer(self, api: Api[Any, Any], request: Any) -> Any:
         self.asked.append((api.name, [one.partition for topic in request.topics for one in topic.partitions]))
         arrived, self._arrived = self._arrived, trio.Event()
         arrived.set()
@@ -98,8 +100,7 @@ class ShareCoordinator(RealBroker):
                 for one in topic.partitions
             ]
             results.append(getattr(messages, topic_type)(topic_id=topic.topic_id, partitions=found))
-        response: Message = api.response(results=results)
-        return response
+        return api.response(results=results)
 
     def _result(self, group_id: str, topic_id: Uuid, one: Any, name: str) -> dict[str, Any]:
         if self.code:
@@ -275,7 +276,7 @@ async def test_another_leader_goes_on_where_the_state_on_the_real_broker_is(cloc
         assert await other.acknowledge(0, 1, ACCEPT) == 0
         await other.line.close()
         with trio.fail_after(60):
-            await coordinator.writes(2)  # what it had acquired is released
+            await coordinator.arrived("WriteShareGroupState", 2)  # what it had acquired is released
         (fetched,) = await member.fetch()
         assert [(one.first_offset, one.last_offset, one.delivery_count) for one in fetched.acquired_records] == [
             (2, 4, 2)
@@ -287,9 +288,9 @@ async def test_what_is_asked_about_a_group_meanwhile_is_one_request(clock: MockC
     coordinator = ShareCoordinator()
     async with mixed(coordinator, CONFIGS_OF_TOPIC) as (server, line, _):
         member = await begin(server, line, coordinator, 0, 1)
-        fetched = await member.fetch(0, 1)
+        await member.fetch(0, 1)
+        await coordinator.arrived("ReadShareGroupState", 2)
         assert coordinator.asked == [("ReadShareGroupState", [0]), ("ReadShareGroupState", [1])]
-        assert {one.partition_index for one in fetched if one.acquired_records} <= {0, 1}
         coordinator.asked.clear()
         keys = [SharePartitionKey(GROUP, member.topic_id, index) for index in (0, 1, 0, 1)]
         writes = [Write(StateWrite(3, 0, at, 0, ())) for at in range(4)]
@@ -365,9 +366,8 @@ async def test_impossible_state_is_an_error_of_the_partition_alone(clock: MockCl
 
 async def test_a_partition_that_the_answer_lacks_is_an_error(clock: MockClock) -> None:
     class Silent(ShareCoordinator):
-        def answer(self, api: Api[Any, Any], request: Any) -> Message:
-            response: Message = api.response()
-            return response
+        def answer(self, api: Api[Any, Any], request: Any) -> Any:
+            return api.response()
 
     coordinator = Silent()
     async with mixed(coordinator, CONFIGS_OF_TOPIC) as (server, line, _):

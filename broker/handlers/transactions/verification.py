@@ -127,7 +127,7 @@ def ask_real_coordinator(
         then([found.get(place, whole) for place in partitions])
 
     request = AddPartitionsToTxnRequest(transactions=[transaction])
-    outgoing.ask(broker_id, add_partitions_to_txn.API, add_partitions_to_txn.API.latest_stable, request, answered)
+    outgoing.ask(broker_id, add_partitions_to_txn.API, request, answered)
 
 
 def _for_client(code: ErrorCode, support: Support) -> ErrorCode:
