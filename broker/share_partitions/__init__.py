@@ -10,6 +10,7 @@ what the share coordinator has; acknowledgements are written there before they a
 | `acquisition` | records are acquired by a member that fetches |
 | `acknowledgement` | a member accepts, releases, rejects or renews what it has acquired |
 | `releases` | records become available again: a lock expired, a session ended, or the log start offset moved |
+| `left_records` | what members have left whose sessions ended, and is released some at a time |
 | `locks` | acquisition locks on the controller's clock |
 | `sessions` | share sessions |
 | `leaders` | the share partitions of all brokers of a process: loading, writing, changes of leaders |

@@ -192,6 +192,11 @@ class Batches:
     def last(self) -> InFlightBatch:
         return self._by_first[self._firsts[-1]]
 
+    @property
+    def state_count(self) -> int:
+        """How many states the records have together."""
+        return sum(len(batch.offsets) or 1 for batch in self._by_first.values())
+
     def put(self, batch: InFlightBatch) -> None:
         if batch.first_offset not in self._by_first:
             insort(self._firsts, batch.first_offset)

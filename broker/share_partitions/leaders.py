@@ -11,11 +11,12 @@ from klamm.broker.data.partition_log import EARLIEST
 from klamm.broker.data.record_file import RecordFileError
 from klamm.broker.handlers.hosted import find_partition, high_watermark, log_of
 from klamm.broker.share_partitions.configs import ShareConfigsInForce
+from klamm.broker.share_partitions.left_records import LeftRecords
 from klamm.broker.share_partitions.locks import AcquisitionLock, Locks
-from klamm.broker.share_partitions.releases import expire_lock, release_member
+from klamm.broker.share_partitions.releases import expire_lock
 from klamm.broker.share_partitions.sessions import ShareSession, ShareSessions
 from klamm.broker.share_partitions.share_partition import Phase, ShareConfigs, SharePartition
-from klamm.broker.share_state.combiner import Batch
+from klamm.broker.share_state.combiner import Batch, joined
 from klamm.broker.share_state.offset import UNINITIALIZED, ShareGroupOffset, SharePartitionKey
 from klamm.broker.share_state.persister import Persister
 from klamm.broker.share_state.questions import Read, Write
@@ -83,7 +84,7 @@ class Around:
             partition.leader_epoch,
             partition.start_offset,
             partition.delivery_complete_count,
-            tuple(batches),
+            joined(batches),
         )
 
         def answered(_image: MetadataImage, answer: object, _now_ms: int) -> None:
@@ -116,7 +117,10 @@ class ShareLeaders:
         self.locks = Locks()
         self.configs = ShareConfigsInForce(settings)
         self._settings = settings
+        self.left = LeftRecords(self._forget_unused)
         self._by_place: dict[Place, SharePartition] = {}
+        self._by_group: dict[tuple[int, str], dict[SharePartition, None]] = {}
+        """The share partitions by broker and group."""
         self._sessions: dict[int, ShareSessions] = {}
 
     # -- share partitions ------------------------------------------------------------------------------------------
@@ -125,11 +129,19 @@ class ShareLeaders:
         return len(self._by_place)
 
     def find(self, broker_id: int, key: SharePartitionKey) -> SharePartition | None:
-        """A share partition that was loaded, or is loading, while its broker leads."""
-        found = self._by_place.get((broker_id, key))
+        """A share partition that was loaded, or is loading, while its broker leads. Nothing in it belongs to a member
+        that has gone."""
+        found = self.loaded(broker_id, key)
         if found is not None and self._leads(broker_id, key) is None:
             self.forget(found)
             return None
+        return found
+
+    def loaded(self, broker_id: int, key: SharePartitionKey) -> SharePartition | None:
+        """The same as of the last change of leaders, which takes less time."""
+        found = self._by_place.get((broker_id, key))
+        if found is not None and self.left:
+            self.left.release(found)
         return found
 
     def find_or_load(self, broker_id: int, key: SharePartitionKey) -> SharePartition | ApiError:
@@ -145,6 +157,7 @@ class ShareLeaders:
         around = Around(self, key)
         partition = around.partition = SharePartition(key, broker_id, leader_epoch, around)
         self._by_place[broker_id, key] = partition
+        self._by_group.setdefault((broker_id, key.group_id), {})[partition] = None
         self.persister.ask(
             key,
             Read(leader_epoch),
@@ -205,6 +218,10 @@ class ShareLeaders:
         place = partition.broker_id, partition.key
         if self._by_place.get(place) is partition:
             del self._by_place[place]
+            in_group = partition.broker_id, partition.key.group_id
+            del self._by_group[in_group][partition]
+            if not self._by_group[in_group]:
+                del self._by_group[in_group]
         partition.close()
         partition.around.wake()
 
@@ -221,35 +238,44 @@ class ShareLeaders:
         """A session ends: what its member has acquired becomes available."""
         session = self.sessions(broker_id).remove((group_id, member_id))
         if session is not None:
-            self._release(broker_id, session)
+            self._leave(broker_id, session)
+            self.left.release_some()
 
-    def _release(self, broker_id: int, session: ShareSession) -> None:
+    def _leave(self, broker_id: int, session: ShareSession) -> None:
         group_id, member_id = session.key
         for topic_id, index in session.partitions:
-            partition = self.find(broker_id, SharePartitionKey(group_id, topic_id, index))
+            partition = self._by_place.get((broker_id, SharePartitionKey(group_id, topic_id, index)))
             if partition is not None and partition.phase is Phase.ACTIVE:
-                release_member(partition, member_id, lambda _: None)
+                self.left.note(partition, member_id)
 
     def connection_closed(self, connection_id: int) -> None:
         """A client has gone: its sessions end. A group without sessions on a broker leaves nothing there."""
         for broker_id, sessions in self._sessions.items():
             groups = sessions.groups_on(connection_id)
             for session in sessions.close_connection(connection_id):
-                self._release(broker_id, session)
+                self._leave(broker_id, session)
             for group_id in groups:
                 if not sessions.has_group(group_id):
-                    self._forget_group(broker_id, group_id)
+                    for partition in self._by_group.get((broker_id, group_id), ()):
+                        self.left.note_unused(partition)
+        self.left.release_some()
 
-    def _forget_group(self, broker_id: int, group_id: str) -> None:
-        for (at, key), partition in list(self._by_place.items()):
-            if at == broker_id and key.group_id == group_id:
-                self.forget(partition)
+    def _forget_unused(self, partition: SharePartition) -> None:
+        sessions = self._sessions.get(partition.broker_id)
+        if sessions is None or not sessions.has_group(partition.key.group_id):
+            self.forget(partition)
 
     # -- time and changes ------------------------------------------------------------------------------------------
 
     def expire_locks(self) -> None:
         """Release what was acquired too long ago."""
         self.locks.expire(self.clock_ms(), _expire)
+        self.left.release_some()
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When `expire_locks` has something to do. None: no lock waits, and no records were left."""
+        return self.clock_ms() + 1 if self.left else self.locks.next_due_ms
 
     def tick(self) -> None:
         """Do what is due. To be called regularly."""

@@ -16,6 +16,8 @@ INITIAL_EPOCH, FINAL_EPOCH, LAST_EPOCH = 0, -1, 2**31 - 1
 MAX_PARTITIONS: Final = 100_000
 """Partitions of all sessions on one broker. Kafka has no such limit. Sessions beyond it get
 SHARE_SESSION_LIMIT_REACHED."""
+MAX_PARTITIONS_OF_SESSION: Final = 5_000
+"""As many as a fetch session may have. Kafka has no such limit; beyond it: SHARE_SESSION_LIMIT_REACHED."""
 MAX_GROUPS_OF_CONNECTION: Final = 100
 """The groups of ended sessions that are noted for one connection."""
 SessionKey: TypeAlias = tuple[str, str]
@@ -60,7 +62,8 @@ class ShareSessions:
         self._groups_of: dict[int, set[str]] = {}
         """The groups by the connection on which a session of theirs began."""
         self._members: dict[str, int] = {}
-        self._partition_count = 0
+        self.partition_count = 0
+        """Of all sessions together."""
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -76,15 +79,19 @@ class ShareSessions:
         """A new session, in place of the former one."""
         self.remove(key)
         wanted = dict.fromkeys(partitions, False)
-        if len(self._by_key) >= self._max_sessions or self._partition_count + len(wanted) > MAX_PARTITIONS:
+        if len(self._by_key) >= self._max_sessions or not self._has_room(len(wanted), len(wanted)):
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
         session = self._by_key[key] = ShareSession(key, connection_id, wanted)
         if connection_id:
             self._by_connection.setdefault(connection_id, {})[key] = session
             self._note_group(connection_id, key[0])
         self._members[key[0]] = self._members.get(key[0], 0) + 1
-        self._partition_count += len(wanted)
+        self.partition_count += len(wanted)
         return ErrorCode.NONE
+
+    def _has_room(self, partitions: int, new: int) -> bool:
+        """Whether a session may have so many partitions, of which some are new."""
+        return partitions <= MAX_PARTITIONS_OF_SESSION and self.partition_count + new <= MAX_PARTITIONS
 
     def _note_group(self, connection_id: int, group_id: str) -> None:
         groups = self._groups_of.setdefault(connection_id, set())
@@ -103,12 +110,12 @@ class ShareSessions:
         """A request of a session: partitions come and go, and the epoch grows."""
         before = len(session.partitions)
         new = [place for place in dict.fromkeys(added) if place not in session.partitions]
-        if self._partition_count + len(new) > MAX_PARTITIONS:
+        if not self._has_room(before + len(new), len(new)):
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
         session.partitions.update(dict.fromkeys(new, True))
         for place in forgotten:
             session.partitions.pop(place, None)
-        self._partition_count += len(session.partitions) - before
+        self.partition_count += len(session.partitions) - before
         session.advance()
         return ErrorCode.NONE
 
@@ -117,7 +124,7 @@ class ShareSessions:
         session = self._by_key.pop(key, None)
         if session is None:
             return None
-        self._partition_count -= len(session.partitions)
+        self.partition_count -= len(session.partitions)
         self._members[key[0]] -= 1
         if not self._members[key[0]]:
             del self._members[key[0]]

@@ -47,6 +47,8 @@ from klamm.protocol.messages.shares.share_fetch import (
 )
 
 LONGEST_WAIT_MS = 60_000
+LOADED_AT_ONCE = 250
+"""Share partitions that one step of a request begins to load, about 25 ms of work."""
 
 
 def handle_share_fetch(
@@ -99,6 +101,7 @@ class DelayedShareFetch:
         )
         self._code = ErrorCode.NONE
         self._partitions: list[tuple[LogKey, SharePartition]] = []
+        self._to_load: list[LogKey] = []
         self._errors: dict[LogKey, ErrorCode] = {}
         self._read: dict[LogKey, PartitionData] | None = None
         """What was acquired; None: nothing yet."""
@@ -121,10 +124,9 @@ class DelayedShareFetch:
         if allowed and self._request.share_acquire_mode not in ACQUIRE_MODES:
             self._code = ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which has begun the acknowledgements
             return
-        self._load(image, self._rotated(allowed))
-        self.keys = list(dict.fromkeys([*named, *(place for place, _ in self._partitions)]))
-        if not self._partitions or not self._limits.max_records or not self._limits.max_bytes:
-            self._read = {}
+        self._to_load = self._rotated(allowed)
+        self.keys = list(dict.fromkeys([*named, *self._to_load]))
+        self._load()
 
     def _enter_session(self) -> list[LogKey]:
         """The partitions to fetch from."""
@@ -166,13 +168,18 @@ class DelayedShareFetch:
         at = epoch % len(places) if places and epoch > 0 else 0
         return [*places[at:], *places[:at]]
 
-    def _load(self, image: MetadataImage, places: list[LogKey]) -> None:
+    def _load(self) -> None:
+        """Find or load the next share partitions."""
+        places, self._to_load = self._to_load[:LOADED_AT_ONCE], self._to_load[LOADED_AT_ONCE:]
         for place in places:
             found = self._leaders.find_or_load(self._broker_id, SharePartitionKey(self._group_id, *place))
             if isinstance(found, ApiError):
                 self._errors[place] = found.code
             else:
                 self._partitions.append((place, found))
+        wants_nothing = not self._limits.max_records or not self._limits.max_bytes
+        if not self._to_load and (wants_nothing or not self._partitions):
+            self._read = {}
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
@@ -182,6 +189,10 @@ class DelayedShareFetch:
             if self._code is ErrorCode.SHARE_SESSION_LIMIT_REACHED and now_ms < self._deadline_ms:
                 return None
             return ShareFetchResponse(error_code=self._code)
+        if self._to_load:
+            self._load()
+            self.retry_at_ms = now_ms + 1
+            return None
         due_ms = advance(self._leaders, self._broker_id, self._group_id, self.keys, image, now_ms)
         if self._read is None:
             due_ms = self._try_read(image, now_ms, due_ms)

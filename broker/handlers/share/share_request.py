@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from klamm.broker.coordinator.shard import Shard
 from klamm.broker.handlers.hosted import find_partition
 from klamm.broker.handlers.share.groups import member_id_is_valid
 from klamm.broker.handlers.share.share_version import share_groups_are_enabled
@@ -50,13 +51,16 @@ def advance(
     None: nothing is known."""
     leaders.expire_locks()
     leaders.persister.tick()
-    due_ms = [leaders.persister.next_due_ms, leaders.locks.next_due_ms]
+    due_ms = [leaders.persister.next_due_ms, leaders.next_due_ms]
+    shards: dict[int, Shard] = {}
     for place in places:
-        partition = leaders.find(broker_id, SharePartitionKey(group_id, *place))
+        partition = leaders.loaded(broker_id, SharePartitionKey(group_id, *place))
         around = partition.around if partition is not None else None
         if isinstance(around, Around) and around.shard is not None:
-            around.shard.advance(image, now_ms)
-            due_ms.append(around.shard.next_due_ms(now_ms))
+            shards[id(around.shard)] = around.shard
+    for shard in shards.values():
+        shard.advance(image, now_ms)
+        due_ms.append(shard.next_due_ms(now_ms))
     return min((one for one in due_ms if one is not None), default=None)
 
 

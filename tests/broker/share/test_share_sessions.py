@@ -2,8 +2,11 @@
 
 import pytest
 
+from klamm.broker.handlers.share import share_fetch as handler
 from klamm.broker.share_partitions import sessions
+from klamm.controller.delayed_answer import DelayedAnswer
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.shares import share_fetch
 from klamm.protocol.uuid import Uuid
 from tests.broker.groups.conversation import Conversation
 from tests.broker.share.fetching import ACCEPT, REJECT, RELEASE, RENEW, Fetcher, begin
@@ -210,3 +213,57 @@ def test_what_is_accepted_is_written_before_it_is_answered(group: Conversation) 
     assert acks_of(asked.response) == [(0, 0)]
     (batch_of_state,) = state_of(group).batches
     assert (batch_of_state.first_offset, batch_of_state.last_offset, batch_of_state.delivery_state) == (0, 1, 2)
+
+
+# -- what a request may cost -------------------------------------------------------------------------------------------
+
+
+def test_share_partitions_are_loaded_some_at_a_time(group: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler, "LOADED_AT_ONCE", 2)
+    group.cluster.create_at("many", *[[1, 2, 3]] * 7)
+    member, leaders = subscribe(group, "many"), group.cluster.brokers.shares.leaders
+    for index in range(7):
+        write(group, "many", index, 1)
+    asked = member.submit(member.request(partitions(member.id_of("many"), *range(7)), max_wait_ms=0))
+    assert (asked.is_waiting, len(leaders)) == (True, 6)
+    assert isinstance(asked.answer.response, DelayedAnswer)
+    assert asked.answer.response.retry_at_ms == group.cluster.clock.now_ms + 1
+    assert asked.is_waiting
+    assert [index for index, _, _ in shown(asked.response)] == list(range(7))
+    member.epoch = 1
+    none = member.submit(member.request(max_records=0))
+    while none.is_waiting:
+        pass
+    assert shown(none.response) == []
+
+
+@pytest.mark.parametrize(("most", "fits"), [(1, False), (2, True)])
+def test_a_session_has_so_many_partitions(
+    group: Conversation, monkeypatch: pytest.MonkeyPatch, most: int, fits: bool
+) -> None:
+    monkeypatch.setattr(sessions, "MAX_PARTITIONS_OF_SESSION", most)
+    member = subscribe(group, "both")
+    whole = member.submit(member.request(partitions(member.id_of("both"), *BOTH)))
+    assert whole.response.error_code == (E.NONE if fits else E.SHARE_SESSION_LIMIT_REACHED)
+    member.epoch = 0
+    assert member.fetch(partitions(member.id_of("both"), 0)).error_code == 0
+    added = member.fetch(partitions(member.id_of("both"), 1))
+    assert added.error_code == (E.NONE if fits else E.SHARE_SESSION_LIMIT_REACHED)
+    assert member.fetch(partitions(member.id_of("both"), 0)).error_code == 0, "the session goes on as it was"
+
+
+def test_partitions_of_all_sessions_are_counted(group: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = group.cluster.brokers.shares.leaders.sessions(1)
+    member, other = subscribe(group, "both"), Member(group, "b", connection_id=2)
+    member.fetch(partitions(member.id_of("both"), *BOTH))
+    monkeypatch.setattr(sessions, "MAX_PARTITIONS", 3)
+    assert other.fetch(partitions(member.id_of("both"), *BOTH)).error_code == E.SHARE_SESSION_LIMIT_REACHED
+    assert other.fetch(partitions(member.id_of("both"), 0)).error_code == 0
+    assert known.partition_count == 3
+    assert other.fetch(partitions(member.id_of("both"), 1)).error_code == E.SHARE_SESSION_LIMIT_REACHED
+    forgotten = [share_fetch.ForgottenTopic(topic_id=member.id_of("both"), partitions=[0, 0, 7])]
+    assert member.fetch(forgotten_topics_data=forgotten).error_code == 0
+    assert known.partition_count == 2
+    assert other.fetch(partitions(member.id_of("both"), 1)).error_code == 0
+    group.cluster.brokers.connection_closed(2)
+    assert known.partition_count == 1

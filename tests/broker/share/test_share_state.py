@@ -1,6 +1,7 @@
 """The share coordinator: the state of share partitions, and how batches of state are combined."""
 
 from itertools import pairwise
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -165,3 +166,58 @@ def test_many_writes_keep_the_partition_small_and_a_new_coordinator_knows_them(
     assert before.start_offset == 396
     moved.cluster.shut_down(2)
     assert state_of(Conversation(moved.cluster)).batches == before.batches
+
+
+MANY = 3_000
+
+
+@pytest.mark.parametrize("batches", ["nested", "one begin", "one end", "ladder"])
+def test_the_time_to_combine_batches_grows_with_their_number(batches: str) -> None:
+    """However they overlap: each edge of a batch is met once."""
+    rows = {
+        "nested": [Batch(at, 2 * MANY - at, 0, at % 30_000) for at in range(MANY)],
+        "one begin": [Batch(0, at, 0, MANY - at) for at in range(MANY)],
+        "one end": [Batch(at, MANY, 0, MANY - at) for at in range(MANY)],
+        "ladder": [Batch(at, at + MANY, at % 3, at % 7) for at in range(MANY)],
+    }[batches]
+    Counted.compared = 0
+    found = combine((), [Counted(*row) for row in rows], -1)
+    assert Counted.compared < 60 * MANY
+    assert found[0].first_offset == 0
+    assert all(before.last_offset < after.first_offset for before, after in pairwise(found))
+
+
+class Counted(Batch):
+    """Counts how often batches are compared."""
+
+    compared: ClassVar[int] = 0
+
+    def __lt__(self, other: object) -> bool:
+        Counted.compared += 1
+        return tuple.__lt__(self, other)  # type: ignore[operator]
+
+
+@given(
+    st.lists(st.builds(Batch, st.integers(0, 9), st.integers(-3, 9), st.sampled_from([0, 2]), st.integers(1, 2))),
+    st.integers(-1, 5),
+)
+def test_batches_that_end_before_they_begin_change_nothing_else(batches: list[Batch], start: int) -> None:
+    found = combine(batches, (), start)
+    assert [batch for batch in found if batch.has_records] == list(
+        combine([batch for batch in batches if batch.has_records], (), start)
+    )
+    assert list(found) == sorted(set(found))
+    for batch in found:
+        assert batch.has_records or batch in batches
+
+
+def test_a_batch_that_ends_before_it_begins_is_kept_until_another_has_its_place() -> None:
+    """Recorded from Apache Kafka: share-hostile-state-batches."""
+    absurd = Batch(5, 2, 0, 1)
+    assert combine((), [absurd], -1) == (absurd,)
+    assert combine((), [absurd], 5) == (absurd,)
+    assert combine((), [absurd], 6) == ()
+    assert combine([absurd], [Batch(0, 4, 0, 1)], -1) == (Batch(0, 4, 0, 1), absurd)
+    assert combine([absurd], [Batch(0, 5, 0, 1)], -1) == (Batch(0, 5, 0, 1),)
+    assert combine([absurd], [Batch(5, 5, 0, 1)], -1) == (Batch(5, 5, 0, 1),)
+    assert combine([absurd], [Batch(6, 7, 0, 1)], -1) == (absurd, Batch(6, 7, 0, 1))
