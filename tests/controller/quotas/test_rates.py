@@ -1,5 +1,7 @@
 """How a rate is measured and a bucket is filled; the boundaries of windows. Figures: Apache Kafka's own rules."""
 
+from bisect import bisect_left
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,6 +103,38 @@ def test_no_client_is_throttled_for_longer_than_what_it_used(steps: list[tuple[i
         throttle_ms = rate.throttle_ms(1000, now_ms, WINDOWS)
         assert throttle_ms <= used
     assert rate.throttle_ms(0.001, now_ms + WINDOWS.span_ms, WINDOWS) == 0
+
+
+def sent_in_ten_seconds(demand: float, request_bytes: int, quota: float) -> list[float]:
+    """What a client that sends `demand` times its quota gets in any ten seconds of four minutes, beside the quota; from
+    every tenth of a second on. It sends when its next request is due and its connection is not muted."""
+    rate, at_ms, times = WindowedRate(), 0.0, []
+    while at_ms < 240_000:
+        rate.add(request_bytes, int(at_ms), WINDOWS)
+        times.append(at_ms)
+        throttle_ms = rate.throttle_ms(quota, int(at_ms), WINDOWS)
+        at_ms += max(throttle_ms, request_bytes / (quota * demand) * 1000)
+    starts = range(0, 230_000, 100)
+    counts = [bisect_left(times, start + 10_000) - bisect_left(times, start) for start in starts]
+    return [count * request_bytes / quota / 10 for count in counts]
+
+
+@pytest.mark.parametrize("request_bytes", [100, 200, 1_000, 5_000])
+@pytest.mark.parametrize("demand", [0.95, 1.0, 1.02, 1.04])
+def test_a_client_close_to_its_quota_gets_it_within_5_percent_in_any_ten_seconds(
+    demand: float, request_bytes: int
+) -> None:
+    found = sent_in_ten_seconds(demand, request_bytes, 20_000)
+    assert max(found) <= 1.05
+    assert min(found) >= min(demand, 1) - 0.05
+
+
+@pytest.mark.parametrize("demand", [1.1, 1.5, 3, 1_000])
+def test_in_ten_seconds_no_client_gets_more_than_eleven_windows(demand: float) -> None:
+    """Kafka's rule: ten windows at once, and the eleventh as time passes."""
+    found = sent_in_ten_seconds(demand, 200, 20_000)
+    assert max(found) <= 1.1 * 1.01
+    assert sum(found) / len(found) == pytest.approx(1, rel=0.05)
 
 
 def test_a_bucket_has_the_tokens_of_all_windows() -> None:
