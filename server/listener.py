@@ -5,7 +5,7 @@ Accepting goes on after errors that a client causes and after a shortage of file
 
 import errno
 import socket
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -71,13 +71,12 @@ class PortListener:
         nursery: trio.Nursery,
         on_shortage: Callable[[OSError], None],
         room: Callable[[], int],
-        pause_seconds: Callable[[], float | None] = lambda: None,
+        admit: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         """Start `serve_stream` in `nursery` for every connection, until `close`. `room` returns how many more
         connections are allowed. If few are, connections are accepted one by one, because each takes a file as soon as
-        it is accepted. `pause_seconds` is called before each connection and returns how long that one has to
-        wait; None: connections are accepted as they come. Connections accepted together start in any order, as tasks in
-        trio do."""
+        it is accepted. `admit` returns when the next connection may be accepted; if it returns True, only that one is.
+        Connections accepted together start in any order, as tasks in trio do."""
         sock = self._socket
         if sock is self._served:
             return  # the port was closed and opened again before this task ran; another task serves it already
@@ -87,10 +86,8 @@ class PortListener:
                 # Without a free file, Linux's accept fails even if no client waits: call it only when one does.
                 await trio.lowlevel.wait_readable(sock)
                 at_once = min(ACCEPTED_AT_ONCE, 1 + max(0, room()) // ROOM_FOR_ONE_MORE)
-                pause = pause_seconds()
-                if pause is not None:
+                if admit is not None and await admit():
                     at_once = 1
-                    await trio.sleep(pause)
                 for accepted in _accept_some(sock, at_once) if sock is self._socket else ():
                     nursery.start_soon(serve_stream, trio.SocketStream(trio.socket.from_stdlib_socket(accepted)))
             except trio.ClosedResourceError:

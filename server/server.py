@@ -301,8 +301,8 @@ class Server:
 
         node = Acceptance(quotas, self._parts.clock_ms, serve_accepted)
         for listener, port in listeners:
-            serve, pause = partial(node.serve, listener), partial(node.pause_seconds, listener.name)
-            self._tasks.start_soon(port.serve, serve, self._tasks, self._relieve_shortage, self.admission.room, pause)
+            serve, admit = partial(node.serve, listener), partial(node.admit, listener.name)
+            self._tasks.start_soon(port.serve, serve, self._tasks, self._relieve_shortage, self.admission.room, admit)
 
     def _end_broker(self, broker: SimulatedBroker) -> None:
         """A broker went down because the controller had it shut down, or knows it no longer."""

@@ -104,7 +104,11 @@ class ConnectionLimits:
     rate: int | None
     """Connections per second of all listeners."""
     listener_rate: int | None
-    """Connections per second of this listener."""
+    """Connections per second of this listener: without a config of its own the same as `rate`, as in Kafka."""
+    most: int | None
+    """Open connections of all listeners."""
+    listener_most: int | None
+    """Open connections of this listener: without a config of its own the same as `most`."""
     per_address: int | None
     """Open connections from one address."""
     per_address_overrides: Mapping[str, int]
@@ -122,17 +126,22 @@ def connection_limits(
 def _connection_limits(configs: BrokerConfigs, listener_name: str) -> ConnectionLimits:
     levels = configs.levels()
 
-    def limit(name: str, prefix: str = "") -> int | None:
-        for _, values in levels:
-            if prefix + name in values and (value := _number(name, values[prefix + name])) is not None:
-                return None if value >= _NO_LIMIT else value
+    def limit(name: str, *prefixes: str) -> int | None:
+        for prefix in (*prefixes, ""):
+            for _, values in levels:
+                if prefix + name in values and (value := _number(name, values[prefix + name])) is not None:
+                    return None if value >= _NO_LIMIT else value
         return None
+
+    own = f"listener.name.{listener_name}."
 
     overrides = next((values[_PER_IP_OVERRIDES] for _, values in levels if _PER_IP_OVERRIDES in values), "")
     items = [item.rpartition(":") for item in overrides.split(",") if item.strip()]
     return ConnectionLimits(
         rate=limit("max.connection.creation.rate"),
-        listener_rate=limit("max.connection.creation.rate", f"listener.name.{listener_name}."),
+        listener_rate=limit("max.connection.creation.rate", own),
+        most=limit("max.connections"),
+        listener_most=limit("max.connections", own),
         per_address=limit("max.connections.per.ip"),
         # Host names are not resolved, because a name server may be slow.
         per_address_overrides={host.strip(): int(count) for host, _, count in items if count.strip().isdecimal()},

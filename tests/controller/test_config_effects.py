@@ -83,7 +83,7 @@ def test_each_row_is_a_config_and_has_one_text() -> None:
     ("log.cleanup.policy", "default of cleanup.policy: "),
     ("group.consumer.session.timeout.ms", "default of consumer.session.timeout.ms: "),
     ("group.share.max.session.timeout.ms", "bound of "),
-    ("listener.name.internal.max.connections", "maximum number of client connections"),
+    ("listener.name.internal.max.connections", "maximum number of connections of a node"),
     ("num.io.threads", ""),
     ("no.such.config", ""),
 ])  # fmt: skip

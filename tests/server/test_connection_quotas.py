@@ -100,10 +100,10 @@ async def test_above_the_rate_of_a_broker_connections_are_accepted_later(clock: 
     async with open_test_server(brokers=2) as running:
         peer = await running.connect(2)
         await set_config(peer, "max.connection.creation.rate", "2", resource="2")
-        times = await accepted_after(running, 23, broker_id=2)
+        times = await accepted_after(running, 22, broker_id=2)
         assert all(time >= 0 for time in times), "none is closed"
-        assert sum(time < 0.1 for time in times) == 20
-        assert times[20:] == [pytest.approx(0.5, abs=0.1), pytest.approx(1, abs=0.1), pytest.approx(2, abs=0.1)]
+        assert sum(time < 0.1 for time in times) == 19, "the connection that set the rate counts, too"
+        assert times[19:] == [pytest.approx(0.5, abs=0.1), pytest.approx(1, abs=0.1), pytest.approx(2, abs=0.1)]
         assert await (await running.connect(1)).is_served()
 
 
@@ -111,7 +111,7 @@ async def test_the_rate_of_a_listener_is_its_own(clock: MockClock) -> None:
     async with open_test_server() as running:
         peer = await running.connect()
         await set_config(peer, "listener.name.plaintext.max.connection.creation.rate", "1")
-        assert sum(time < 0.1 for time in await accepted_after(running, 12)) == 10
+        assert sum(time < 0.1 for time in await accepted_after(running, 12)) == 9
 
 
 async def test_an_address_has_a_number_of_connections(clock: MockClock) -> None:
@@ -133,13 +133,73 @@ def quotas_of(running: RunningServer, listeners: tuple[str, ...] = ("PLAINTEXT",
     return ConnectionQuotas(running.controller, 1, listeners)
 
 
-async def test_the_listener_of_the_brokers_is_protected_if_there_are_others(clock: MockClock) -> None:
+async def test_the_listener_of_the_brokers_has_the_rate_for_itself_if_there_are_others(clock: MockClock) -> None:
+    """As in Kafka: the rate of the node is that of each listener without one of its own, and the sum for the others."""
     async with open_test_server() as running:
         await set_config(await running.connect(), "max.connection.creation.rate", "1")
-        alone, among = quotas_of(running), quotas_of(running, listeners=("PLAINTEXT", "OTHER"))
-        assert alone.accept_delay_ms("PLAINTEXT", 0) == 0
-        assert among.accept_delay_ms("PLAINTEXT", 0) is None
-        assert among.accept_delay_ms("OTHER", 0) == 0
+        alone, among = quotas_of(running), quotas_of(running, listeners=("PLAINTEXT", "OTHER", "THIRD"))
+        for name in ("PLAINTEXT", "OTHER"):
+            assert [among.accept_delay_ms(name, 0) for _ in range(10)] == [0] * 10
+        assert among.accept_delay_ms("PLAINTEXT", 0) == 1000
+        assert among.accept_delay_ms("THIRD", 0) == 1000, "OTHER has used the sum"
+        assert [alone.accept_delay_ms("PLAINTEXT", 0) for _ in range(11)] == [0] * 10 + [1000]
+
+
+async def test_connections_before_a_rate_was_set_count_and_those_that_are_not_served_do_not(clock: MockClock) -> None:
+    async with open_test_server() as running:
+        peer = await running.connect()
+        quotas = quotas_of(running)
+        for _ in range(10):
+            quotas.count_accepted("PLAINTEXT", 0)
+        await set_config(peer, "max.connection.creation.rate", "1")
+        assert quotas.has_rate("PLAINTEXT")
+        assert quotas.accept_delay_ms("PLAINTEXT", 0) == 1000
+        quotas.count_accepted("PLAINTEXT", 0, -1)
+        assert quotas.accept_delay_ms("PLAINTEXT", 0) == 1000
+        await set_config(peer, "listener.name.plaintext.max.connection.creation.rate", "1000")
+        await set_config(peer, "max.connection.creation.rate", "2147483647")
+        assert quotas.accept_delay_ms("PLAINTEXT", 0) == 0
+
+
+async def test_above_a_number_connections_wait_until_another_ends_or_the_number_is_higher(clock: MockClock) -> None:
+    async with open_test_server() as running:
+        first = await running.connect()
+        await set_config(first, "max.connections", "2")
+        second, third, fourth = [await running.connect() for _ in range(3)]
+        assert await second.is_served()
+        with pytest.raises(trio.TooSlowError):
+            await third.is_served()
+        await second.aclose()
+        third_answer = await third.receive()
+        assert third_answer is not None
+        await set_config(first, "max.connections", "3")
+        assert await fourth.is_served()
+
+
+async def test_a_number_is_that_of_a_listener_or_the_sum_of_those_that_are_not_protected(clock: MockClock) -> None:
+    async with open_test_server() as running:
+        peer = await running.connect()
+        quotas = quotas_of(running, listeners=("PLAINTEXT", "OTHER", "THIRD"))
+        assert not quotas.has_number("OTHER")
+        await set_config(peer, "max.connections", "2")
+        assert quotas.has_number("OTHER")
+        for _ in range(2):
+            assert quotas.has_slot("THIRD")
+            assert quotas.enter(LOOPBACK, "OTHER")
+        assert not quotas.has_slot("OTHER")
+        assert not quotas.has_slot("THIRD"), "the sum"
+        for _ in range(2):
+            assert quotas.has_slot("PLAINTEXT"), "its own number, not the sum"
+            assert quotas.enter(LOOPBACK, "PLAINTEXT")
+        assert not quotas.has_slot("PLAINTEXT")
+        quotas.leave(LOOPBACK, "PLAINTEXT")
+        assert quotas.has_slot("PLAINTEXT")
+        await set_config(peer, "max.connections", "2147483647")
+        await set_config(peer, "listener.name.other.max.connections", "3")
+        assert (quotas.has_number("OTHER"), quotas.has_number("THIRD")) == (True, False)
+        assert quotas.has_slot("OTHER")
+        assert quotas.enter(LOOPBACK, "OTHER")
+        assert not quotas.has_slot("OTHER")
 
 
 async def test_without_limits_nothing_is_counted(clock: MockClock) -> None:

@@ -59,6 +59,7 @@ async def test_a_failed_authentication_is_answered_after_the_delay_and_closed(cl
         assert trio.current_time() - began == pytest.approx(DELAY_SECONDS, abs=0.1)
         assert await peer.receive() is None
         assert trio.current_time() - began == pytest.approx(DELAY_SECONDS, abs=0.1)
+        assert "Invalid username or password" in running.stderr.getvalue()
 
 
 async def test_a_request_before_the_authentication_is_closed_at_once(clock: MockClock) -> None:

@@ -143,7 +143,10 @@ def test_a_token_logs_its_owner_in(image: MetadataImage) -> None:
     client = ScramClient("token", password, extensions=",tokenauth=true")
     for mechanism in (1, 2):
         server, client.mechanism = exchange(image, mechanism), mechanism
-        final = server.evaluate(client.final(server.evaluate(client.first(), 0)), 0)
+        first = server.evaluate(client.first(), 0)
+        salt = first.decode().partition(",s=")[2].partition(",")[0]
+        assert len(base64.b64decode(salt)) == 20, "as long as Kafka's"
+        final = server.evaluate(client.final(first), 0)
         assert client.is_signed(final)
         assert server.identity is not None
         assert (server.identity.principal, server.identity.by_token) == ("User:dora", True)

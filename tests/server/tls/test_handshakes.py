@@ -156,6 +156,17 @@ async def test_the_certificate_names_the_client(client_auth: ClientAuth, cert: s
         assert response.topics[0].error_code == ErrorCode.NONE
 
 
+@pytest.mark.parametrize("cert", [None, "alice"])
+async def test_a_client_with_a_name_may_use_delegation_tokens(cert: str | None) -> None:
+    async with open_test_server() as running:
+        client = Client("broker", 1, "10.0.0.1")
+        assert not client.may_use_tokens
+        plain = running.connect_in_memory(client, security("requested"))
+        stream = trio.SSLStream(plain.stream, client_context(cert), server_hostname="localhost")
+        assert await Peer(stream).is_served()
+        assert client.may_use_tokens is (cert is not None)
+
+
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
 @pytest.mark.parametrize(
     ("client_auth", "cert"),

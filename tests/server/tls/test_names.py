@@ -59,6 +59,15 @@ def test_strings_of_other_encodings() -> None:
     assert subject_name(certificate(named(element(0x02, b"\7")))) == "CN=#020107"
 
 
+@pytest.mark.parametrize(
+    ("oid", "shown"),
+    [("27", "0.39"), ("28", "1.0"), ("4f", "1.39"), ("50", "2.0"), ("883703", "2.999.3"), ("2a864806", "1.2.840.6")],
+)
+def test_types_without_a_keyword_are_numbers(oid: str, shown: str) -> None:
+    attribute = element(0x30, element(0x06, bytes.fromhex(oid)) + element(0x0C, b"x"))
+    assert subject_name(certificate(element(0x30, element(0x31, attribute)))) == f"{shown}=#0c0178"
+
+
 @given(st.binary(max_size=60), st.integers(0, 200))
 def test_malformed_der_is_refused(tail: bytes, cut: int) -> None:
     whole = certificate(bytes.fromhex(ROWS[0][0]))

@@ -5,7 +5,7 @@ thread is done by the event loop, after a while that the seed decides. Ports are
 is the real one; three names through which it reaches the machine are replaced while a simulation runs.
 """
 
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from random import Random
 from typing import Any, ClassVar, TypeVar
@@ -121,7 +121,7 @@ class MemoryListener(PortListener):
         nursery: trio.Nursery,
         on_shortage: Callable[[OSError], None],
         room: Callable[[], int],
-        pause_seconds: Callable[[], float | None] = lambda: None,
+        admit: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         if self._coming is not None:
             async for stream in self._coming:
