@@ -52,6 +52,7 @@ class PortListener:
         self._kept: socket.socket | None = None
         """A socket that is bound to the port and does not listen: clients are refused, and the port stays taken."""
         self._served: socket.socket | None = None
+        self._admitting: trio.CancelScope | None = None
 
     @property
     def is_open(self) -> bool:
@@ -86,8 +87,9 @@ class PortListener:
                 # Without a free file, Linux's accept fails even if no client waits: call it only when one does.
                 await trio.lowlevel.wait_readable(sock)
                 at_once = min(ACCEPTED_AT_ONCE, 1 + max(0, room()) // ROOM_FOR_ONE_MORE)
-                if admit is not None and await admit():
-                    at_once = 1
+                if admit is not None:
+                    with trio.CancelScope() as self._admitting:
+                        at_once = 1 if await admit() else at_once
                 for accepted in _accept_some(sock, at_once) if sock is self._socket else ():
                     nursery.start_soon(serve_stream, trio.SocketStream(trio.socket.from_stdlib_socket(accepted)))
             except trio.ClosedResourceError:
@@ -110,6 +112,8 @@ class PortListener:
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
             self._socket = None
+            if self._admitting is not None:
+                self._admitting.cancel()
         if self._kept is not None:
             self._kept.close()
             self._kept = None

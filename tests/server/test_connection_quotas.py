@@ -142,7 +142,9 @@ async def test_the_listener_of_the_brokers_has_the_rate_for_itself_if_there_are_
             assert [among.accept_delay_ms(name, 0) for _ in range(10)] == [0] * 10
         assert among.accept_delay_ms("PLAINTEXT", 0) == 1000
         assert among.accept_delay_ms("THIRD", 0) == 1000, "OTHER has used the sum"
+        await set_config(running.peers[0], "listener.name.plaintext.max.connection.creation.rate", "1000")
         assert [alone.accept_delay_ms("PLAINTEXT", 0) for _ in range(11)] == [0] * 10 + [1000]
+        assert among.accept_delay_ms("PLAINTEXT", 0) == 0, "the rate of the node is none of its own any more"
 
 
 async def test_connections_before_a_rate_was_set_count_and_those_that_are_not_served_do_not(clock: MockClock) -> None:

@@ -196,3 +196,31 @@ async def test_a_listener_closed_and_opened_before_it_was_served_accepts_each_co
             await settled(lambda: bool(begun))
             assert begun == [client.getsockname()]
         listener.close()
+
+
+async def test_a_listener_that_admits_nobody_ends_when_it_is_closed() -> None:
+    listener, accepted = PortListener(LOOPBACK), []
+
+    async def serve(stream: trio.SocketStream) -> None:
+        accepted.append(stream)
+        await stream.aclose()
+
+    for may_connect in (True, False, True):
+        admitted = trio.Event()
+
+        async def admit(admitted: trio.Event = admitted, may_connect: bool = may_connect) -> bool:
+            admitted.set()
+            if not may_connect:
+                await trio.sleep_forever()
+            return True
+
+        accepted.clear()
+        listener.open()
+        with trio.fail_after(5):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(listener.serve, serve, nursery, lambda _: None, lambda: 1, admit)
+                with socket.create_connection(("127.0.0.1", listener.address.port)):
+                    await admitted.wait()
+                    await settled(lambda: bool(accepted) or not may_connect)  # noqa: B023
+                listener.close()
+        assert len(accepted) == may_connect
