@@ -111,14 +111,16 @@ class AdminClient(PartitionRequests):
         """Alter numbers of partitions, replication factors or assignments (KIP-179). Returns one result per topic.
 
         A result without an error means that the change has begun. `replica_status` returns the progress of replicas.
-        Apache Kafka does not support this API, and the method raises `NotSupportedByBroker`."""
+        A broker of Apache Kafka does not serve this API. The client then asks the controller, which a broker names in
+        DescribeQuorum; Klamm serves the API there, too. A controller of Apache Kafka does not, and the method raises
+        `NotSupportedByBroker`."""
         wanted = checked_items("alterations", alterations, TopicAlteration)
         body = alter_topics.AlterTopicsRequest(
             alter_topic_requests=[decoding.encode_topic_alteration(alteration) for alteration in wanted],
             validate_only=validate_only,
             timeout=timeout_ms,
         )
-        answer = await self._request(alter_topics.API, body)
+        answer = await self._request_or_controller(alter_topics.API, body)
         return tuple(
             decoding.decode_topic_result(t.topic, None, t.error_code, t.error_message) for t in answer.topic_errors
         )

@@ -13,11 +13,12 @@ import trio
 
 from klamm.admin.client_properties import Properties, SecurityKeywords, properties_of_caller
 from klamm.admin.connection import Connection, open_connection
-from klamm.admin.errors import AuthenticationFailed, ClusterUnreachable
+from klamm.admin.errors import AuthenticationFailed, ClusterUnreachable, NotSupportedByBroker
 from klamm.admin.streams import AccessRefused, ConnectionLost
 from klamm.admin.types import Broker
 from klamm.protocol.api import Api
 from klamm.protocol.fields import Message
+from klamm.protocol.messages.raft import describe_quorum
 from klamm.server.addresses import Address, decode_address
 
 CLIENT_ID = "klamm-admin"
@@ -26,6 +27,7 @@ REQUEST_TIMEOUT_SECONDS = 60.0
 SERVER_TIMEOUT_MS = 30_000
 MAX_LEARNED_TRIED = 10
 """If the bootstrap servers are down, at most this many other known brokers are tried."""
+_METADATA_TOPIC = "__cluster_metadata"
 
 _Request = TypeVar("_Request", bound=Message)
 _Response = TypeVar("_Response", bound=Message)
@@ -109,6 +111,36 @@ class AdminConnections:
                 return await connection.exchange(api, connection.version_of(api), body)
             except ConnectionLost as error:
                 raise self._unreachable(error) from error
+
+    async def _request_or_controller(self, api: Api[_Request, _Response], body: _Request) -> _Response:
+        """Ask any broker. If it does not serve the API, ask the controller, whose address it knows."""
+        try:
+            return await self._request(api, body)
+        except NotSupportedByBroker as refused:
+            reason = refused.reason
+        try:
+            with self._deadline():
+                connection = await self._first_connection(await self._controllers())
+                try:
+                    return await connection.exchange(api, connection.version_of(api), body)
+                except ConnectionLost as error:
+                    raise self._unreachable(error) from error
+                finally:
+                    await connection.aclose()
+        except NotSupportedByBroker as refused:
+            raise NotSupportedByBroker(api.name, f"{reason}; {refused.reason}") from refused
+
+    async def _controllers(self) -> list[Address]:
+        """The listeners of the controllers, as a broker names them: the leader's first."""
+        partition = describe_quorum.PartitionData()
+        topic = describe_quorum.TopicData(topic_name=_METADATA_TOPIC, partitions=[partition])
+        answer = await self._request(describe_quorum.API, describe_quorum.DescribeQuorumRequest(topics=[topic]))
+        leaders = {one.leader_id for topic in answer.topics for one in topic.partitions}
+        nodes = sorted(answer.nodes, key=lambda node: node.node_id not in leaders)
+        found = [Address(at.host, at.port) for node in nodes for at in node.listeners]
+        if not found:
+            raise NotSupportedByBroker(describe_quorum.API.name, "the answer names no listener of a controller")
+        return found
 
     def _unreachable(self, error: ConnectionLost) -> ClusterUnreachable | AuthenticationFailed:
         kind = AuthenticationFailed if isinstance(error, AccessRefused) else ClusterUnreachable

@@ -15,10 +15,11 @@ from klamm.cluster.options import checked_options
 from klamm.cluster.plan import FREE_PORTS, plan_cluster
 from klamm.controller.transitions.features import SUPPORTED_FEATURES
 from klamm.protocol.codec.frames import encode_frame
-from klamm.protocol.codec.requests import encode_request
+from klamm.protocol.codec.requests import decode_response, encode_request
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration
 from klamm.protocol.messages.data import fetch
+from klamm.protocol.record_batch import decode_batches
 from klamm.protocol.uuid import METADATA_TOPIC_ID, ZERO_UUID, Uuid
 from klamm.server.event_log import EventLog
 from klamm.server.server import Server
@@ -198,3 +199,40 @@ async def test_a_broker_that_sends_a_byte_at_a_time_is_served_like_others(clock:
         assert await slow.receive()
         assert await slow.receive()
         await slow.close()
+
+
+async def test_a_broker_that_fetches_a_byte_at_a_time_gets_whole_batches_and_comes_to_the_end(clock: MockClock) -> None:
+    async with controller() as (_, line):
+        whole = await fetched(line, fetching())
+        batches = [(batch.base_offset, batch.last_offset) for batch in decode_batches(bytes(whole.records))]
+        assert len(batches) > 1
+        offset, found = 0, []
+        while offset < whole.high_watermark:
+            request = fetching(offset)
+            request.max_bytes = request.topics[0].partitions[0].partition_max_bytes = 1
+            (batch,) = decode_batches(bytes((await fetched(line, request)).records))
+            found.append((batch.base_offset, batch.last_offset))
+            offset = batch.last_offset + 1
+        assert found == batches
+
+
+async def test_a_broker_that_reads_a_byte_at_a_time_or_not_at_all_delays_no_other(clock: MockClock) -> None:
+    async with controller() as (server, line):
+        assert server.controller_bootstrap_servers is not None
+        expected = (await fetched(line, fetching())).records
+        host, _, port = server.controller_bootstrap_servers.rpartition(":")
+        frame = encode_frame(encode_request(fetch.API, LATEST, 1, "b", fetching()))
+        slow, silent = [await trio.open_tcp_stream(host, int(port)) for _ in range(2)]
+        await silent.send_all(frame * 200)
+        await slow.send_all(frame)
+        size = int.from_bytes(b"".join([await slow.receive_some(1) for _ in range(4)]), "big")
+        read = b""
+        for _ in range(size):
+            read += await slow.receive_some(1)
+            if len(read) % 100 == 0:
+                started = trio.current_time()
+                assert (await fetched(line, fetching())).records == expected
+                assert trio.current_time() - started < 0.1
+        assert decode_response(fetch.API, LATEST, read)[1].responses[0].partitions[0].records == expected
+        for stream in (slow, silent):
+            await trio.aclose_forcefully(stream)

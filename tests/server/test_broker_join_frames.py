@@ -11,6 +11,7 @@ from trio.testing import MockClock
 from klamm.cluster.assembly import open_cluster
 from klamm.cluster.options import checked_options
 from klamm.cluster.plan import FREE_PORTS, plan_cluster
+from klamm.controller.served_apis import FIRST_KEY_OF_KLAMM
 from klamm.protocol.codec.requests import (
     decode_request,
     decode_response,
@@ -20,6 +21,7 @@ from klamm.protocol.codec.requests import (
 )
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration, envelope
+from klamm.protocol.messages.cluster import api_versions
 from klamm.protocol.messages.data import fetch
 from klamm.protocol.messages.topics import create_topics
 from klamm.protocol.record_batch import decode_batches
@@ -121,6 +123,8 @@ async def test_the_answers_to_a_broker_that_starts_have_the_fields_and_values_of
             api = load_api(frame.api_key)
             assert api is not None
             _, kafkas = decode_response(api, frame.version, wanted.data)
+            if isinstance(found, api_versions.ApiVersionsResponse):  # AlterTopics is Klamm's own
+                found.api_keys = [one for one in found.api_keys if one.api_key < FIRST_KEY_OF_KLAMM]
             assert comparable(found) == comparable(kafkas), f"frame {frame.number}, {api.name}"
             compared[api.name] += 1
         await broker.aclose()
