@@ -41,7 +41,7 @@ import os
 from collections import deque
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from klamm.quick_dataclasses import dataclass
 from klamm.server.bodies import NO_BODIES, Bodies
@@ -50,6 +50,9 @@ from klamm.server.limits import KIB, MIB
 from klamm.server.recent_requests import RecentRequests
 from klamm.server.request_counts import RequestCounts
 from klamm.server.response_errors import ResponseError
+
+if TYPE_CHECKING:  # a server without a request topic does not need it
+    from klamm.server.request_topic import RequestTopic
 
 SCHEMA_VERSION = 1
 MAX_FILE_BYTES = 64 * MIB
@@ -99,6 +102,8 @@ class RequestLine:
     """Request and answer, for the journal alone."""
     listener_name: str | None = None
     """The name of the listener that the client connected to; None: the cluster itself."""
+    is_of_topic: bool = False
+    """Whether the request reads or writes the request topic, which then has no record about it."""
 
 
 class RequestLog:
@@ -117,6 +122,7 @@ class RequestLog:
         old_files: int = OLD_FILES,
         recent: RecentRequests[RequestLine] | None = None,
         counts: RequestCounts | None = None,
+        topic: "RequestTopic | None" = None,
         keeps_bodies: bool = False,
         measures_time: bool = True,
     ) -> None:
@@ -125,6 +131,8 @@ class RequestLog:
         self.recent = recent
         self.counts = counts
         """Counts the lines; None: they are not counted."""
+        self.topic = topic
+        """Takes the lines as records, too; None: there is no such topic."""
         self.keeps_bodies = keeps_bodies and recent is not None
         self._measures_time = measures_time
         self._has_file = path is not None
@@ -168,18 +176,32 @@ class RequestLog:
         lines, self._finished, self._finished_errors = self._finished, [], 0
         piece = bytearray()
         for line in lines:
-            if self.recent is not None:
-                self.recent.add(self._next_seq, line)
-            if self.counts is not None:
-                self.counts.add(line)
-            if self._has_file:
-                piece += self._encode(line, self._next_seq)
+            piece += self._pass_on(line)
             self._next_seq += 1
             if len(piece) >= PIECE_BYTES:
                 self._write_or_warn(bytes(piece))
                 piece.clear()
         if piece:
             self._write_or_warn(bytes(piece))
+
+    def _pass_on(self, line: RequestLine) -> bytes:
+        """Give a line to everything that takes lines. Returns its bytes for the file."""
+        if self.recent is not None:
+            self.recent.add(self._next_seq, line)
+        if self.counts is not None:
+            self.counts.add(line)
+        topic = None if line.is_of_topic else self.topic
+        if topic is None and not self._has_file:
+            return b""
+        encoded = json.dumps(self.members_of(line, self._next_seq), separators=(",", ":")).encode()
+        if topic is not None:
+            topic.add(encoded)
+        return encoded + b"\n" if self._has_file else b""
+
+    def flush_to_topic(self) -> bool:
+        """Write every finished line, also to the topic. Returns whether the topic has got records."""
+        self.flush()
+        return self.topic is not None and self.topic.write()
 
     def _write_or_warn(self, encoded: bytes) -> None:
         try:
@@ -234,9 +256,6 @@ class RequestLog:
         if self.keeps_bodies:
             members |= line.bodies.members() if line.bodies is not None else NO_BODIES
         return members
-
-    def _encode(self, line: RequestLine, seq: int) -> bytes:
-        return json.dumps(self.members_of(line, seq), separators=(",", ":")).encode() + b"\n"
 
     def _write(self, encoded: bytes) -> None:
         if self._size and self._size + len(encoded) > self._max_file_bytes:

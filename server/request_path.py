@@ -305,6 +305,8 @@ class RequestPath:
     def _log(self, arrived: Arrived, answer: Answer) -> None:
         if self._request_log is not None:
             line = request_line(arrived, answer)
+            if (topic := self._request_log.topic) is not None:
+                line.is_of_topic = topic.concerns(line.api, line.broker_id, arrived.call.request, answer.response)
             if self._request_log.keeps_bodies:
                 line.bodies = bodies_of(arrived, answer)
             self._request_log.append(line)

@@ -395,5 +395,5 @@ class Server:
 
     def _flush_request_log(self, _now: float) -> None:
         self.wakeups.touch()
-        if self._parts.request_log is not None:
-            self._parts.request_log.flush()
+        if self._parts.request_log is not None and self._parts.request_log.flush_to_topic():
+            self._settle()

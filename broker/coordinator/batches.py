@@ -35,13 +35,14 @@ class EndOfTransaction(NamedTuple):
 
 
 def encode_batch(
-    records: Sequence[tuple[bytes, bytes | None]], now_ms: int, producer_id: int = -1, producer_epoch: int = -1
+    records: Sequence[tuple[bytes | None, bytes | None]], now_ms: int, producer_id: int = -1, producer_epoch: int = -1
 ) -> ProducedBatch:
     """One uncompressed batch of these keys and values with the timestamp `now_ms`. With a producer id it is
     transactional."""
     content = bytearray()
     for index, (key, value) in enumerate(records):
-        body = b"\0\0" + encode_zigzag(index) + encode_zigzag(len(key)) + key
+        body = b"\0\0" + encode_zigzag(index)
+        body += _NULL if key is None else encode_zigzag(len(key)) + key
         body += _NULL if value is None else encode_zigzag(len(value)) + value
         body += b"\0"
         content += encode_zigzag(len(body)) + body

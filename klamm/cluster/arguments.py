@@ -37,6 +37,7 @@ class ClusterArguments(TypedDict, total=False):
     snapshot_records: int
     keep_history: bool
     request_log: str | os.PathLike[str] | None
+    request_topic: str | None
     start_ms: int | None
     faults: str | os.PathLike[str] | None
     journal_bodies: bool

@@ -5,7 +5,7 @@ The one place that knows all the parts; `klamm serve` and `klamm.Cluster` both s
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -15,6 +15,7 @@ import trio
 
 from klamm.assignment.wording import counted
 from klamm.broker.assembly import assemble
+from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.data.record_file import RecordFile
 from klamm.broker.kept_partitions import KeptPartitions
 from klamm.broker.log_end_offsets import LogEndOffsets
@@ -47,6 +48,7 @@ from klamm.server.server import Server, open_server
 
 if TYPE_CHECKING:
     from klamm.server.jwks import AddressKeys
+    from klamm.server.request_topic import RequestTopic
 
 START_ERRORS = (PortTaken, KeysUnavailable, LogError, ReplayError, RequestLogError, BrokerError)
 """The errors that prevent the start of a cluster; each has a text of one line."""
@@ -80,16 +82,15 @@ async def open_cluster(
         if plan.data_dir is not None:
             log_end_offsets = LogEndOffsets(plan.data_dir)
             undo.callback(log_end_offsets.close)
-            kept = KeptPartitions(
-                plan.data_dir, lambda what: events.warning("an internal topic was repaired", what=what)
-            )
+            kept = _kept_partitions(plan.data_dir, events)
         loaded = log_end_offsets.loaded if log_end_offsets else {}
         undo.callback((record_file := _record_file(plan, events)).close)
         controller, brokers = assemble(Controller, plan.settings, log, clock_ms, loaded, kept, record_file)
         if plan.twin is not None:
             plan = as_twin(plan, controller.image)
             broker_listeners = _open_broker_ports(plan, undo)
-        request_log = _open_request_log(plan, log.cluster_id, events)
+        topic = _request_topic(plan, controller, brokers, clock_ms, events)
+        request_log = _open_request_log(plan, log.cluster_id, events, topic)
         parts = ServerParts(
             controller=controller,
             brokers=brokers,
@@ -113,6 +114,7 @@ async def open_cluster(
             fatal_errors=FATAL_ERRORS,
         )
         async with open_server(parts) as server, _kept_fresh(keys, parts.events):
+            await _open_request_topic(server, request_log)
             yield server
 
 
@@ -201,9 +203,11 @@ def _limits(plan: ClusterPlan) -> ServerLimits:
     )
 
 
-def _open_request_log(plan: ClusterPlan, cluster_id: str, events: EventLog) -> RequestLog | None:
+def _open_request_log(
+    plan: ClusterPlan, cluster_id: str, events: EventLog, topic: "RequestTopic | None"
+) -> RequestLog | None:
     recent = RecentRequests[RequestLine]() if plan.keeps_requests else None
-    if plan.request_log is None and recent is None:
+    if plan.request_log is None and recent is None and topic is None:
         return None
     return RequestLog(
         plan.request_log,
@@ -211,9 +215,31 @@ def _open_request_log(plan: ClusterPlan, cluster_id: str, events: EventLog) -> R
         events,
         recent=recent,
         counts=RequestCounts() if plan.counts_requests else None,
+        topic=topic,
         keeps_bodies=plan.journal_bodies,
         measures_time=plan.clock == "real",
     )
+
+
+def _request_topic(
+    plan: ClusterPlan, controller: Controller, brokers: SimulatedBrokers, clock_ms: Callable[[], int], events: EventLog
+) -> "RequestTopic | None":
+    if plan.request_topic is None:
+        return None
+    from klamm.server.request_topic import RequestTopic
+
+    return RequestTopic(plan.request_topic, lambda: controller.image, brokers, clock_ms, events)
+
+
+async def _open_request_topic(server: Server, request_log: RequestLog | None) -> None:
+    if request_log is not None and request_log.topic is not None:
+        from klamm.cluster.request_topic import open_request_topic
+
+        await open_request_topic(server, request_log, request_log.topic)
+
+
+def _kept_partitions(data_dir: Path, events: EventLog) -> KeptPartitions:
+    return KeptPartitions(data_dir, lambda what: events.warning("an internal topic was repaired", what=what))
 
 
 def _open_log(

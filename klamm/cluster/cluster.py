@@ -94,6 +94,7 @@ class Cluster(FaultMethods, RequestMethods, SteeringMethods, ScenarioMethods, Cl
         keep_history: snapshots delete nothing from the log, so `klamm pipeline` can read it from the beginning. A data
             directory with a request log has the same effect.
         request_log: a file with one JSON line per request. None: no such file.
+        request_topic: the name of a topic with the same lines (docs/request-log.md). None: no such topic.
         start_ms: the cluster's time at its start, in ms since 1970, for tests that compare bytes. None: the real time.
         clock: with "manual", only `advance` advances the cluster's time (docs/time.md).
         journal_bodies: `requests` also returns the requests and responses in full, as JSON.

@@ -95,6 +95,8 @@ class ClusterOptions:
     keep_history: bool = False
     """Whether snapshots delete nothing from the metadata log."""
     request_log: Path | None = None
+    request_topic: str | None = None
+    """The topic that has the lines of the request log as records; None: no topic has them."""
     start_ms: int | None = None
     """The cluster's time at its start, in ms since 1970; None: the real time."""
     faults: Path | None = None
@@ -266,6 +268,22 @@ def checked_log_file(path: Path) -> Path:
     return path
 
 
+def checked_request_topic(name: object) -> str:
+    """The name, if a topic can have it and Kafka has no use of its own for it."""
+    from klamm.controller.metadata.topic import MAX_TOPIC_NAME_CHARACTERS, has_legal_characters
+    from klamm.protocol.internal_topics import INTERNAL_TOPICS
+
+    is_legal = isinstance(name, str) and 0 < len(name) <= MAX_TOPIC_NAME_CHARACTERS and has_legal_characters(name)
+    if not isinstance(name, str) or not is_legal or name in (".", ".."):
+        raise ValueError(
+            f"request topic {shown(name)}: the name of a topic is expected, of 1 to {MAX_TOPIC_NAME_CHARACTERS} "
+            'letters, digits and "._-"'
+        )
+    if name in INTERNAL_TOPICS or name == "__cluster_metadata":
+        raise ValueError(f"request topic {shown(name)}: Kafka itself writes that topic")
+    return name
+
+
 def _checked_profile(profile: object) -> str:
     if profile not in PROFILES:
         raise ValueError(f"profile {shown(profile)}: {' or '.join(PROFILES)} is expected")
@@ -324,6 +342,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "snapshot_records": _number("snapshot_records", 0, MAX_SNAPSHOT_RECORDS),
     "keep_history": lambda flag: _checked_flag("keep_history", flag),
     "request_log": lambda path: checked_log_file(_checked_path("request_log", path)),
+    "request_topic": checked_request_topic,
     "start_ms": _number("start_ms", 0, MAX_START_MS),
     "faults": lambda path: _checked_path("faults", path),
     "clock": _checked_clock,
@@ -335,7 +354,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 _MAY_BE_NONE = frozenset(
     {
         "listen", "advertise", "controller_listener", "config", "configs", "broker_configs", "seed", "cluster_id",
-        "data_dir", "twin", "request_log", "start_ms", "faults", "security", "log_dirs",
+        "data_dir", "twin", "request_log", "request_topic", "start_ms", "faults", "security", "log_dirs",
         "kafka_version", "max_version", "metadata_version",
     }
 )  # fmt: skip

@@ -57,6 +57,8 @@ class ClusterPlan:
     keep_history: bool = False
     """Whether snapshots delete nothing from the metadata log."""
     request_log: Path | None = None
+    request_topic: str | None = None
+    """The topic that has the lines of the request log as records; None: no topic has them."""
     keeps_requests: bool = False
     """Whether the newest requests are kept in memory, for tests that ask for them."""
     counts_requests: bool = False
@@ -116,14 +118,7 @@ def plan_cluster(
     )
     settings = with_log_dirs(options, settings)
     broker_ids = _broker_ids(options, combined := settings.combined_node_id)
-    settings = replace(
-        settings,
-        controller_id=combined if combined in broker_ids else None,
-        **plan_versions(options),
-        data_limits=_data_limits(options),
-        **{name: getattr(options, name) for name in _SETTINGS},
-        static_configs={**_for_few_brokers(options, len(broker_ids)), **settings.static_configs},
-    )
+    settings = _with_options(options, settings, broker_ids, combined)
     listeners = plan_listeners(options, settings, default_listen, broker_ids, easy := _easy_security(options))
     refuse_without_listener(settings.emulation, listeners)
     between = plan_inter_broker(options, settings, listeners)
@@ -138,6 +133,7 @@ def plan_cluster(
         twin=options.twin,
         keep_history=_keeps_history(options),
         request_log=options.request_log,
+        request_topic=_request_topic(options, broker_ids),
         cluster_id=options.cluster_id,
         topic_policy=named_topic_policy(settings) if topic_policy is None else topic_policy,
         start_ms=options.start_ms,
@@ -146,6 +142,25 @@ def plan_cluster(
         clock=options.clock,
         warnings=(*warnings, *_warnings(settings, options, broker_ids, listeners), *between.warnings),
     )
+
+
+def _with_options(
+    options: ClusterOptions, settings: Settings, broker_ids: Sequence[int], combined: int | None
+) -> Settings:
+    return replace(
+        settings,
+        controller_id=combined if combined in broker_ids else None,
+        **plan_versions(options),
+        data_limits=_data_limits(options),
+        **{name: getattr(options, name) for name in _SETTINGS},
+        static_configs={**_for_few_brokers(options, len(broker_ids)), **settings.static_configs},
+    )
+
+
+def _request_topic(options: ClusterOptions, broker_ids: Sequence[int]) -> str | None:
+    if options.request_topic is not None and not (broker_ids or options.twin):
+        raise SettingsError("request_topic needs a simulated broker, which has the topic")
+    return options.request_topic
 
 
 def _warnings(

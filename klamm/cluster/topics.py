@@ -2,7 +2,7 @@
 and positions. Used by `klamm.Cluster` and by the control interface.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,6 +55,7 @@ async def create_topic(
     num_partitions: int | None = None,
     replication_factor: int | None = None,
     configs: Mapping[str, str] | None = None,
+    replica_assignments: Mapping[int, Sequence[int]] | None = None,
 ) -> None:
     """Create a topic by the cluster's own request to a broker that is up, so that all rules but those about principals
     apply, whatever its listeners demand. None: the broker's default. Raises TopicError."""
@@ -66,6 +67,7 @@ async def create_topic(
         -1 if num_partitions is None else num_partitions,
         -1 if replication_factor is None else replication_factor,
         dict(configs or {}),
+        dict(replica_assignments or {}),
     )
     try:
         with trio.fail_after(CREATE_SECONDS):

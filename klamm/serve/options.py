@@ -4,7 +4,7 @@
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +20,7 @@ from klamm.cluster.options import (
     checked_cluster_id,
     checked_log_file,
     checked_racks,
+    checked_request_topic,
     checked_topic_pattern,
 )
 from klamm.cluster.security_options import checked_add_scram
@@ -225,7 +226,7 @@ def _add_records(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         type=_replication_rate,
         action=Once,
-        help=f"messages per second that a follower fetches from a partition (default: {limits.replication_rate})",
+        help=f"messages per second of a follower (default: {limits.replication_rate})",
     )
     add(
         "--log-dirs",
@@ -265,6 +266,10 @@ def _add_records(group: argparse._ArgumentGroup) -> None:
         action=Once,
         help=f"records between snapshots, 0: no snapshots (default: {DEFAULT_SNAPSHOT_RECORDS})",
     )
+    _add_logs(add)
+
+
+def _add_logs(add: Callable[..., object]) -> None:
     add("--keep-history", action="store_true", help="snapshots delete nothing from the metadata log")
     add(
         "--request-log",
@@ -272,6 +277,13 @@ def _add_records(group: argparse._ArgumentGroup) -> None:
         type=_log_file,
         action=Once,
         help="write a JSON line for each request (default: none)",
+    )
+    add(
+        "--request-topic",
+        metavar="NAME",
+        type=argument_of(checked_request_topic),
+        action=Once,
+        help="the same lines as records of a topic (default: none)",
     )
 
 

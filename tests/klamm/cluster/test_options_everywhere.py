@@ -60,6 +60,7 @@ VALUES: Final[dict[str, tuple[Any, Any]]] = {
     "snapshot_records": (40, "40"),
     "keep_history": (True, True),
     "request_log": ("requests.jsonl", "requests.jsonl"),
+    "request_topic": ("__klamm_requests", "__klamm_requests"),
     "start_ms": (50, "50"),
     "faults": (Path("faults.json"), "faults.json"),
     "journal_bodies": (True, True),
