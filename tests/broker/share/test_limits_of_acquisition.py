@@ -4,7 +4,7 @@ import pytest
 
 from klamm.broker.share_partitions.in_flight import RecordState
 from tests.broker.share.fetching import RELEASE
-from tests.broker.share.room import Room
+from tests.broker.share.room import LOCK_MS, Room
 
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
 
@@ -107,6 +107,20 @@ def test_at_the_limit_no_more_is_acquired_than_is_in_flight_from_the_fetch_offse
     assert room.ack("a", (1, 1, [RELEASE]), (3, 3, [RELEASE])) == 0
     assert room.fetch("b", (0, 3), at=3, strict=True) == [(1, 1, 2)], "one record: 3 is the last in flight"
     assert room.fetch("b", (0, 3), at=1, most=1, strict=True) == [(3, 3, 2)]
+
+
+@pytest.mark.parametrize("size", [0, -5])
+def test_a_batch_size_of_no_sense_begins_with_an_entry_without_records(size: int) -> None:
+    """As Apache Kafka 4.3 does, and only for new records."""
+    room = Room()
+    log = (0, 1), (2, 3), (4, 5)
+    assert room.fetch("a", *log, most=3, size=size) == [(0, -1, 1), (0, 1, 1), (2, 3, 1)]
+    assert room.fetch("a", *log[2:], size=size) == [(4, 3, 1), (4, 5, 1)]
+    assert room.ack("a", (0, 5, [RELEASE])) == 0
+    assert room.fetch("a", *log, size=size) == [(0, 1, 2), (2, 3, 2), (4, 5, 2)]
+    room.pass_time(LOCK_MS)
+    assert len(room.locks) == 0
+    assert room.shown == " ".join([".2"] * 6)
 
 
 # -- aborted transactions ----------------------------------------------------------------------------------------------

@@ -260,6 +260,33 @@ def test_the_start_offset_does_not_go_back() -> None:
     assert room.partition.start_offset == 5
 
 
+def test_a_record_before_the_start_offset_does_not_take_it_back() -> None:
+    room = Room()
+    room.fetch("a", (0, 5))
+    assert room.ack("a", (0, 1, [ACCEPT])) == 0
+    room.delete_records(3)
+    assert room.ack("a", (3, 3, [ACCEPT])) == 0
+    assert room.offsets == (3, 5, 6, 1), "2 has a member, so that nothing behind it counts"
+
+
+def test_a_start_offset_between_batches_does_not_move() -> None:
+    room = Room()
+    room.fetch("a", (0, 1))
+    room.fetch("a", (4, 5), at=2)
+    assert room.ack("a", (0, 0, [ACCEPT])) == 0
+    room.delete_records(3)
+    assert room.ack("a", (4, 4, [ACCEPT])) == 0
+    assert room.offsets == (3, 5, 6, 1)
+
+
+def test_a_batch_that_ends_where_a_gap_may_go_on_is_not_passed() -> None:
+    room = Room((0, 0, AVAILABLE, 1), (2, 2, ACKNOWLEDGED, 1), (4, 4, AVAILABLE, 1))
+    room.fetch("a", (0, 0), (1, 1))
+    assert room.ack("a", (0, 1, [ACCEPT])) == 0
+    assert room.offsets == (2, 4, 3, 1)
+    assert [batch.first_offset for batch in room.partition.batches] == [2, 4]
+
+
 def test_nothing_moves_while_the_first_record_is_not_complete() -> None:
     room = Room()
     room.fetch("a", (0, 3))
