@@ -68,7 +68,7 @@ class Store:
         except (OSError, ValueError) as error:
             raise PipelineError(f"cannot read {marker}: {error}") from error
         if isinstance(told, dict) and told.get(_EMPTYING):
-            raise PipelineError(f"{folder} was being emptied for a new ingest, which did not come to it: ingest again")
+            raise PipelineError(f"{folder} was being emptied for a new ingest, which did not begin: ingest again")
         if not isinstance(told, dict) or told.get("layout") != LAYOUT_VERSION:
             raise PipelineError(
                 f"{folder} was made by another version of klamm pipeline: ingest anew, with --overwrite"

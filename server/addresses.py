@@ -118,9 +118,9 @@ def _host(text: str, example: str) -> str:
     if text.startswith("[") and text.endswith("]"):
         host = text[1:-1]
         if ":" not in host:
-            raise ValueError(f"{text!r}: only IPv6 addresses stand in brackets")
+            raise ValueError(f"{text!r}: only IPv6 addresses have brackets")
     elif ":" in text:
-        raise ValueError(f"{text!r}: an IPv6 address stands in brackets, as in {example}")
+        raise ValueError(f"{text!r}: an IPv6 address needs brackets, as in {example}")
     if ":" in host:
         if not _is_ipv6(host):
             raise ValueError(f"{host!r} is no IPv6 address")

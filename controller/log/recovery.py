@@ -169,7 +169,7 @@ def _refuse_hole(segment: SegmentFile, found: Found) -> None:
     end_offset = found.end_offset
     if segment.base_offset > end_offset:
         missing = f"offsets {end_offset} to {segment.base_offset - 1} are missing before segment {segment.path}"
-        raise LogError(f"{missing}, and no snapshot stands for them")
+        raise LogError(f"{missing}, and no snapshot replaces them")
     if segment.base_offset < end_offset:
         raise LogError(f"segment {segment.path} begins before the end of the one before it, offset {end_offset}")
 

@@ -81,10 +81,10 @@ def refuse_other_metadata_version(image: MetadataImage, settings: Settings) -> N
     if level is None or level not in METADATA_VERSIONS or not image.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION):
         lacks = " without eligible leader replicas" if level in METADATA_VERSIONS else ""
         raise ReplayError(
-            f"the metadata log is at {METADATA_VERSION} {level}{lacks}, and Klamm goes on with "
-            f"{FIRST_LEVEL_WITH_ELR} to {LATEST_LEVEL} alone, "
-            f"with {ELIGIBLE_LEADER_REPLICAS_VERSION} 1: have Apache Kafka 4.3 start on it and raise the levels "
-            "(kafka-features.sh upgrade --release-version 4.3), or begin anew"
+            f"the metadata log is at {METADATA_VERSION} {level}{lacks}, and Klamm supports only "
+            f"{FIRST_LEVEL_WITH_ELR} to {LATEST_LEVEL}, "
+            f"with {ELIGIBLE_LEADER_REPLICAS_VERSION} 1: start Apache Kafka 4.3 on it and raise the levels "
+            "(kafka-features.sh upgrade --release-version 4.3), or use a new directory"
         )
     if asked is not None and level != asked:
         raise ReplayError(f"the metadata log is at {METADATA_VERSION} {level}, and {asked} is asked for")

@@ -163,7 +163,9 @@ class Connection:
             try:
                 frame = encode_request(api, version, correlation_id, self._client_id, body)
             except ProtocolError as error:
-                raise NotSupportedByBroker(api.name, f"version {version} cannot say this: {error}") from error
+                raise NotSupportedByBroker(
+                    api.name, f"version {version} cannot express this request: {error}"
+                ) from error
             self._next_correlation_id = _after(correlation_id)
             try:
                 await self._stream.send_all(len(frame).to_bytes(4, "big") + frame)

@@ -95,7 +95,7 @@ def easy_security(options: ClusterOptions) -> EasySecurity | None:
     if options.listeners:
         raise SettingsError("security and users are for one listener: give its address as listen, not as listeners")
     if not users and protocol is not SecurityProtocol.SSL:
-        raise SettingsError(f"security {options.security} needs users, because nobody else can log in")
+        raise SettingsError(f"security {options.security} needs users, because clients log in with them")
     tls = None
     if protocol is not SecurityProtocol.SASL_PLAINTEXT:
         hosts = [one.host for one in (options.listen, options.advertise) if one is not None and not one.is_wildcard]

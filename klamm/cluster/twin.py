@@ -12,5 +12,5 @@ def as_twin(plan: ClusterPlan, image: MetadataImage) -> ClusterPlan:
     LogError if the metadata has no broker."""
     up = sorted((broker.broker_id, broker.rack) for broker in image.brokers.values() if not broker.fenced)
     if not up:
-        raise LogError(f"{plan.twin} has no broker that was up, so that there is nothing to simulate")
+        raise LogError(f"{plan.twin} has no broker that was up, so there is no broker to simulate")
     return replace(plan, broker_ids=tuple(one for one, _ in up), racks=tuple(rack for _, rack in up))

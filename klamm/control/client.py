@@ -174,7 +174,7 @@ class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
                 return content
             reason = str(content["error"])
         except (ValueError, TypeError, KeyError):
-            raise ControlUnreachable(f"what answers at {self.url} is no control interface (status {status})") from None
+            raise ControlUnreachable(f"the server at {self.url} is not a control interface (status {status})") from None
         raise ControlRefused(status, reason)
 
     def _new_connection(self) -> http.client.HTTPConnection:

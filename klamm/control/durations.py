@@ -21,5 +21,5 @@ def milliseconds(duration: Duration) -> int:
         return int(text)
     found = _WRITTEN.fullmatch(text)
     if found is None:
-        raise ValueError(f"{str(duration)[:40]!r} is no duration: 300ms, 10s, 5m, 2h or 7d are")
+        raise ValueError(f"{str(duration)[:40]!r} is not a duration, such as 300ms, 10s, 5m, 2h or 7d")
     return round(float(found[1]) * _UNITS[found[2]])

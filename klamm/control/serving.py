@@ -149,7 +149,7 @@ class _Connection(TCPServer):
 
 async def _turn_away(stream: trio.SocketStream, open_connections: int) -> None:
     """Say why, whatever the request will be."""
-    body = encode_error(f"{open_connections} connections are open, and no more are taken")
+    body = encode_error(f"{open_connections} connections are open, and further ones are refused")
     head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: {JSON}\r\nContent-Length: {len(body)}\r\n"
     with suppress(trio.BrokenResourceError), trio.move_on_after(UNREAD_SECONDS):
         await stream.send_all(head.encode() + b"Connection: close\r\n\r\n" + body)

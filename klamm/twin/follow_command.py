@@ -97,7 +97,7 @@ def _addresses(text: str) -> Sequence[Address]:
     found = [decode_listen(one) for one in text.split(",")]
     for one in found:
         if one.is_wildcard or not one.port:
-            raise ValueError(f"{one} is no address that one can connect to")
+            raise ValueError(f"{one} is not an address to connect to")
     return found
 
 

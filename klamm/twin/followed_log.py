@@ -175,9 +175,9 @@ class FollowedLog:
         to = min(end_offset, self._end_of_epoch(epoch))
         if to < self.high_watermark:
             raise Diverged(
-                f"the leader has another log from offset {to} on, and offsets up to {self.high_watermark} could not "
-                f"change any more: the cluster has lost records, or {self.data_dir} is a copy of another one. Nothing "
-                "was changed; follow it into another directory"
+                f"the leader's log differs from offset {to} on, and records up to offset {self.high_watermark} were "
+                f"committed: the cluster has lost records, or {self.data_dir} is a copy of another one. Nothing was "
+                "changed. Use another directory"
             )
         self._cut_to(to)
         return to
@@ -339,12 +339,10 @@ def _load_identity(data_dir: Path) -> FollowerIdentity | None:
     try:
         replica_id = int(found["node.id"])
         if replica_id < FIRST_REPLICA_ID or found["version"] != _PROPERTIES_VERSION:
-            raise LogError(
-                f"{data_dir} belongs to node {replica_id} of a cluster, and is no copy that klamm follow writes"
-            )
+            raise LogError(f"{data_dir} belongs to node {replica_id} of a cluster, and is not a copy of klamm follow")
         return FollowerIdentity(found["cluster.id"], replica_id, Uuid.from_text(found["directory.id"]))
     except (KeyError, ValueError) as error:
-        raise LogError(f"{path} is not what klamm follow writes: {error}") from None
+        raise LogError(f"{path} is not a file of klamm follow: {error}") from None
 
 
 def _write_identity(data_dir: Path, identity: FollowerIdentity) -> None:

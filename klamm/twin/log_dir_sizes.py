@@ -31,7 +31,7 @@ def read_sizes(path: Path) -> Mapping[TopicPartition, int]:
                 return _cloned_sizes(content) if isinstance(content, list) else _sizes(content)
             except (ValueError, KeyError, TypeError, RecursionError):
                 break
-    raise InvalidSizes(f"{path}: no line is what kafka-log-dirs --describe prints")
+    raise InvalidSizes(f"{path}: no line is output of kafka-log-dirs --describe")
 
 
 def _cloned_sizes(content: list[Any]) -> Mapping[TopicPartition, int]:

@@ -107,7 +107,7 @@ def _readable_files(folder: Path, segments: list[LogFile], snapshots: list[LogFi
     if not segments and not usable:
         return ()
     if not usable:
-        raise PipelineError(f"{folder} begins at offset {start}, and there is no snapshot of what was before")
+        raise PipelineError(f"{folder} begins at offset {start}, and no snapshot has the earlier records")
     first = usable[0] if segments else usable[-1]
     return (first, *segments)
 

@@ -87,7 +87,7 @@ def _unread(log: MetadataLog, start: Mark | None) -> list[LogFile]:
     if start.file in names:
         files = list(log.files[names.index(start.file) :])
         if files[0].size < start.byte:
-            raise PipelineError(f"{files[0].path} is shorter than what was read of it: it is another log")
+            raise PipelineError(f"{files[0].path} is shorter than the part that was read: it is another log")
         return files
     was_read = f"{log.folder} was read up to offset {start.offset}"
     if start.file.endswith(SNAPSHOT_SUFFIX):

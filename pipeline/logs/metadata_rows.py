@@ -76,7 +76,7 @@ def _batches(piece: Piece) -> Iterator[bytes]:
             yield data[position : position + size]
             position += size
         if not position:
-            raise PipelineError(f"{piece.file.path} is not what it was when it was cut into pieces")
+            raise PipelineError(f"{piece.file.path} has changed while it was read")
         at += position
 
 

@@ -78,9 +78,9 @@ def _refuse_contradictions(rule: FaultRule) -> None:
     if rule.error is not None and (rule.answer or rule.stale_metadata):
         raise ValueError(f"error contradicts {'answer' if rule.answer else 'stale_metadata'}: give one of the two")
     if rule.whole and rule.error is None:
-        raise ValueError("whole says what error refuses, and there is no error")
+        raise ValueError("whole needs error")
     if rule.after and rule.error is None and rule.answer is None and rule.delay is None:
-        raise ValueError("after says when error, answer or delay_ms happen, and there is none of them")
+        raise ValueError("after needs error, answer or delay_ms")
     if rule.answer == "flipped_batch" and not {api.name for api in rule.apis} <= {"Produce", "Fetch"}:
         raise ValueError("answer 'flipped_batch': only Produce and Fetch have batches")
     if rule.stale_metadata and (foreign := [api.name for api in rule.apis if api.name not in STALE_APIS]):

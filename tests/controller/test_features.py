@@ -46,7 +46,7 @@ def test_a_log_is_gone_on_with_at_its_metadata_version(level: int) -> None:
         ):
             refuse_other_metadata_version(image, Settings(metadata_version=24))
     else:
-        with pytest.raises(ReplayError, match=f"the metadata log is at metadata.version {level}, and Klamm goes on"):
+        with pytest.raises(ReplayError, match=f"the metadata log is at metadata.version {level}, and Klamm supports only"):
             refuse_other_metadata_version(image, Settings())
 
 
@@ -55,7 +55,7 @@ def test_a_log_without_eligible_leader_replicas_is_refused(level: int) -> None:
     image = MetadataImage()
     apply(image, FeatureLevelRecord(name="metadata.version", feature_level=level))
     refused = (
-        f"^the metadata log is at metadata.version {level} without eligible leader replicas, and Klamm goes on with 23"
+        f"^the metadata log is at metadata.version {level} without eligible leader replicas, and Klamm supports only 23"
     )
     with pytest.raises(ReplayError, match=refused):
         refuse_other_metadata_version(image, Settings())

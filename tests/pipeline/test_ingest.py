@@ -79,7 +79,7 @@ def test_quarantine_other_logs_and_overwrite(spark: SparkSession, tmp_path: Path
     (other / f"{0:020}.log").write_bytes(parts[0])
     with pytest.raises(PipelineError) as raised:  # reported by the source, from inside Spark
         jobs.ingest(spark, out, logs=[str(other)])
-    assert str(raised.value) == f"{other}/{0:020}.log is shorter than what was read of it: it is another log"
+    assert str(raised.value) == f"{other}/{0:020}.log is shorter than the part that was read: it is another log"
 
 
 def test_follow_reads_on_until_it_is_told(spark: SparkSession, tmp_path: Path) -> None:

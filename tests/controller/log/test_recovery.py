@@ -186,7 +186,7 @@ def test_a_missing_segment_is_an_error(tmp_path: Path) -> None:
     files = three_segments(tmp_path)
     files[1].unlink()
     with pytest.raises(
-        LogError, match=f"^offsets 2 to 3 are missing before segment {files[2]}, and no snapshot stands for them$"
+        LogError, match=f"^offsets 2 to 3 are missing before segment {files[2]}, and no snapshot replaces them$"
     ):
         open_log(tmp_path)
 
@@ -195,7 +195,7 @@ def test_a_missing_first_segment_is_an_error(tmp_path: Path) -> None:
     files = three_segments(tmp_path)
     files[0].unlink()
     with pytest.raises(
-        LogError, match=f"^offsets 0 to 1 are missing before segment {files[1]}, and no snapshot stands for them$"
+        LogError, match=f"^offsets 0 to 1 are missing before segment {files[1]}, and no snapshot replaces them$"
     ):
         open_log(tmp_path)
 

@@ -115,7 +115,7 @@ def test_a_damaged_snapshot_that_nothing_mends_is_one_line_and_nothing_changes(
         started(tmp_path).__enter__()
     assert str(refused.value).startswith(f"snapshot {damaged} is damaged at byte ")
     missing = f"offsets 0 to {OLDER - 1} are missing before segment {segment_files(tmp_path)[0]}"
-    assert str(refused.value).endswith(f"without it: {missing}, and no snapshot stands for them")
+    assert str(refused.value).endswith(f"without it: {missing}, and no snapshot replaces them")
     assert "\n" not in str(refused.value)
     assert content(tmp_path) == before
 
@@ -243,7 +243,7 @@ def test_a_missing_snapshot_of_a_log_that_needs_it_is_one_line(tmp_path: Path) -
     first = segment_files(tmp_path)[0]
     with pytest.raises(LogError) as refused:
         started(tmp_path).__enter__()
-    missing = f"offsets 0 to {OLDER - 1} are missing before segment {first}, and no snapshot stands for them"
+    missing = f"offsets 0 to {OLDER - 1} are missing before segment {first}, and no snapshot replaces them"
     assert str(refused.value) == missing
     assert content(tmp_path) == before
 

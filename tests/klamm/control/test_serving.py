@@ -248,7 +248,7 @@ def test_connections_beyond_the_limit_are_turned_away_until_others_end() -> None
     with ServerProcess("--brokers", "1", control=True, warm=True) as server:
         # Connections are accepted in their order: after the next one all of these are open.
         idle = [socket.create_connection(address(server), SECONDS) for _ in range(MAX_CONNECTIONS)]
-        reported = (503, {"error": f"{MAX_CONNECTIONS} connections are open, and no more are taken"})
+        reported = (503, {"error": f"{MAX_CONNECTIONS} connections are open, and further ones are refused"})
         bodies = (None, "{}", " " * 60_000)
         assert [ask(server, "POST", "/brokers", body) for body in bodies] == [reported] * 3
         began = time.monotonic()

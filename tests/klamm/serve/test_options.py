@@ -97,7 +97,7 @@ def test_every_option_is_read() -> None:
     (["--request-topic", "__consumer_offsets"], "Kafka itself writes that topic"),
     (["--listen", "http://localhost:1"], "'http://localhost:1': HOST:PORT is expected, without 'http://'"),
     (["--kafka-version", "0.11"], "; the oldest is 2.1"),
-    (["--listen", "::1:9092"], "--listen: '::1': an IPv6 address stands in brackets, as in [::1]:9092"),
+    (["--listen", "::1:9092"], "--listen: '::1': an IPv6 address needs brackets, as in [::1]:9092"),
     (["--controller-listener", "localhost:x"], "--controller-listener: 'x' is no port"),
     (["--advertise", "a b"], "--advertise: 'a b' is no host"),
     (["--advertise", "kafka:0"], "--advertise: 'kafka:0': clients cannot connect to port 0"),

@@ -153,7 +153,7 @@ def test_what_cannot_change_any_more_is_never_cut_off(opened: Callable[[], Follo
     assert log.truncate(2, 3) == 3
     log = opened()
     assert log.high_watermark == 3
-    with pytest.raises(Diverged, match=r"other? log from offset 2 on, and offsets up to 3 could not change"):
+    with pytest.raises(Diverged, match=r"log differs from offset 2 on, and records up to offset 3 were committed"):
         log.truncate(1, 100)
     assert log.end_offset == 3
 
@@ -205,7 +205,7 @@ CONTROLLERS_PROPERTIES = "version=1\nnode.id=3000\ncluster.id=x\ndirectory.id=AA
 def test_the_directory_of_a_controller_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "meta.properties").write_text(content)
     (tmp_path / LOG_FOLDER).mkdir()
-    with pytest.raises(LogError, match="klamm follow writes"):
+    with pytest.raises(LogError, match="of klamm follow"):
         FollowedLog(tmp_path)
 
 

@@ -333,7 +333,7 @@ def test_a_log_that_is_another_one_by_now_is_refused(tmp_path: Path) -> None:
     parts = encoded(topics(3))
     mark = list(cut_log(find_metadata_logs([str(write_log(tmp_path, b"".join(parts)))])[0], None, 1))[-1].behind
     log = find_metadata_logs([str(write_log(tmp_path, parts[0]))])[0]
-    with pytest.raises(PipelineError, match="is shorter than what was read of it: it is another log"):
+    with pytest.raises(PipelineError, match="is shorter than the part that was read: it is another log"):
         list(cut_log(log, mark, 1))
 
 
