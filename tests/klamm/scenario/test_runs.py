@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 
 import klamm
 from klamm.cluster.server_process import ServerProcess
@@ -33,6 +34,36 @@ def cluster() -> Iterator[ServerProcess]:
     configs = {"broker.heartbeat.interval.ms": 200, "max.broker.partitions": 500}
     with ServerProcess(brokers=3, control=True, configs=configs, warm=True) as running:
         yield running
+
+
+def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
+    """With the options that docs/scenarios.md gives to the cluster, and a consumer as it describes."""
+    page = (ROOT / "docs" / "scenarios.md").read_text()
+    (example,) = re.findall(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (command,) = re.findall(r"^klamm serve (.* --set .*) --control \S+$", page, re.MULTILINE)
+    (tmp_path / "away.json").write_text(example)
+    with ServerProcess(*command.split(), control=True) as running:
+        running.create_topic("orders")
+        consumer = Consumer(
+            {"bootstrap.servers": running.bootstrap_servers, "group.id": "billing", "client.id": "billing-1"}
+        )
+        consumer.subscribe(["orders"])
+        ended = threading.Event()
+
+        def poll() -> None:
+            while not ended.is_set():
+                consumer.poll(0.1)
+
+        polling = threading.Thread(target=poll)
+        polling.start()
+        try:
+            report = running.run_scenario(tmp_path / "away.json")
+        finally:
+            ended.set()
+            polling.join()
+            consumer.close()
+    assert [step.outcome for step in report.steps] == ["done"] * 6
+    assert [fault.hits for fault in report.faults] == [1]
 
 
 @pytest.fixture
