@@ -306,9 +306,7 @@ class Server:
 
     def _end_broker(self, broker: SimulatedBroker) -> None:
         """A broker went down because the controller had it shut down, or knows it no longer."""
-        self._events.warning(
-            "a broker went down: it was shut down or unregistered by a client", broker_id=broker.broker_id
-        )
+        self._events.warning("a broker was shut down or unregistered by a client", broker_id=broker.broker_id)
         self._listeners[broker.broker_id].pause()
         self._tasks.start_soon(self._close_connections, broker.broker_id)
 

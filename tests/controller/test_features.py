@@ -46,7 +46,9 @@ def test_a_log_is_gone_on_with_at_its_metadata_version(level: int) -> None:
         ):
             refuse_other_metadata_version(image, Settings(metadata_version=24))
     else:
-        with pytest.raises(ReplayError, match=f"the metadata log is at metadata.version {level}, and Klamm supports only"):
+        with pytest.raises(
+            ReplayError, match=f"the metadata log is at metadata.version {level}, and Klamm supports only"
+        ):
             refuse_other_metadata_version(image, Settings())
 
 

@@ -78,7 +78,7 @@ async def a_handler_has_a_bug(running: RunningServer) -> None:
 
 
 EVENTS = [
-    Event(a_broker_is_unregistered_by_others, "a broker went down: it was shut down or unregistered by a client +broker_id=2\n"),
+    Event(a_broker_is_unregistered_by_others, "a broker was shut down or unregistered by a client +broker_id=2\n"),
     Event(
         a_broker_loses_its_rights,
         "heartbeat refused +broker_id=1 error=CLUSTER_AUTHORIZATION_FAILED\n",
