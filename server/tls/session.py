@@ -21,7 +21,6 @@ class TlsSession:
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._wrapped = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._failure: ssl.SSLError | None = None
 
     @property
     def peer_certificate(self) -> bytes | None:
@@ -46,12 +45,6 @@ class TlsSession:
     def decrypt(self, max_bytes: int) -> bytes | None:
         """At most `max_bytes` that the client has sent. Empty: the client has ended its side. None: more bytes of the
         wire are needed. Raises SSLError for a forged or malformed record, after the bytes before it were returned."""
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            try:
-                raise failure
-            finally:
-                del failure  # its traceback refers to this frame
         read, pieces, left = self._wrapped.read, [], max_bytes
         try:
             for _ in range(RECORDS_AT_ONCE):
@@ -63,10 +56,9 @@ class TlsSession:
         except ssl.SSLWantReadError:
             if not pieces:
                 return None
-        except ssl.SSLError as error:
+        except ssl.SSLError:
             if not pieces:
-                raise
-            self._failure = error.with_traceback(None)
+                raise  # otherwise the next call does, because OpenSSL reads nothing more
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def encrypt(self, data: bytes | bytearray | memoryview) -> None:

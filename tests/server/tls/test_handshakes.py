@@ -111,6 +111,17 @@ async def test_a_client_that_sends_less_than_a_record_is_waited_for_and_delays_n
         assert trio.current_time() - began == pytest.approx(20, abs=3)
 
 
+async def test_four_bytes_that_are_no_tls_are_not_refused_yet(clock: MockClock) -> None:
+    async with open_test_server() as running:
+        peer = running.connect_in_memory(security=security())
+        await peer.send(bytes(4))
+        with trio.move_on_after(5) as waited:
+            await peer.stream.receive_some()
+        assert waited.cancelled_caught
+        await peer.send(b"\0")
+        assert await peer.stream.receive_some() == INTERNAL_ERROR
+
+
 async def test_a_handshake_may_come_byte_by_byte() -> None:
     async with open_test_server() as running:
         plain = running.connect_in_memory(security=security())

@@ -187,6 +187,18 @@ async def test_a_cancelled_receive_loses_no_bytes() -> None:
     assert received == b"kept" * 10_000
 
 
+async def test_what_openssl_has_to_say_is_sent_before_the_next_bytes_are_waited_for() -> None:
+    """Such as the answer to a new key, for which Python's clients cannot ask."""
+    server, client = await shaken(*memory_stream_pair())
+    assert server._session is not None
+    server._session.encrypt(b"said")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.receive_some)
+        with trio.fail_after(10):
+            assert await client.receive_some() == b"said"
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_turn_of_the_scheduler_passes_with_each_receive_and_each_send() -> None:
     server, client = await shaken(*memory_stream_pair())
     await client.send_all(bytes(30))
@@ -200,13 +212,18 @@ async def test_a_turn_of_the_scheduler_passes_with_each_receive_and_each_send() 
 
 
 async def test_a_closed_stream_says_so_to_the_client_and_can_do_nothing_more() -> None:
-    server, client = await shaken(*memory_stream_pair())
+    ours, theirs = memory_stream_pair()
+    server, client = await shaken(ours, theirs)
     await server.send_all(b"last")
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(server.aclose)
-        assert await client.receive_some() == b"last"
-        assert await client.receive_some() == b"", "the notice of TLS, not an end of the transport"
-        await client.aclose()
+    with trio.fail_after(0.9):  # the server waits for a second
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.aclose)
+            assert await client.receive_some() == b"last"
+            assert await client.receive_some() == b"", "the notice of TLS, not an end of the transport"
+            assert await theirs.receive_some() == b"", "the end of the transport"
+            await client.aclose()
+    with pytest.raises(trio.ClosedResourceError):
+        await ours.send_all(b"x")
     for call in (server.receive_some, server.wait_send_all_might_not_block, lambda: server.send_all(b"x")):
         with pytest.raises(trio.ClosedResourceError):
             await call()
