@@ -1,5 +1,8 @@
 """How records become available again or are archived: a session ends, a lock expires, records are deleted."""
 
+import pytest
+
+from klamm.broker.share_partitions.in_flight import InFlight, RecordState
 from klamm.protocol.errors import ApiError, ErrorCode
 from tests.broker.share.fetching import ACCEPT, RELEASE, RENEW
 from tests.broker.share.room import FAILED, LOCK_MS, Room
@@ -228,3 +231,25 @@ def test_a_deleted_record_whose_write_fails_stays_archived() -> None:
     room.answer(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
     states = [state for batch in room.partition.batches for _, _, state in batch.states()]
     assert [state.state.name for state in states] == ["ARCHIVED"] * len(states)
+
+
+# -- one state ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_transition_that_is_not_complete_lets_no_other_begin() -> None:
+    state = InFlight(RecordState.ACQUIRED, 1, "a")
+    assert state.begin(RecordState.AVAILABLE, 5)
+    assert (state.is_changing, state.is_free) == (True, False)
+    assert not state.move(RecordState.ACQUIRED, 5, "b")
+    assert not state.begin(RecordState.ARCHIVED, 5)
+    assert (state.state, state.delivery_count) == (RecordState.AVAILABLE, 1)
+    state.complete(commit=True)
+    assert state.move(RecordState.ACQUIRED, 5, "b")
+    assert (state.member_id, state.delivery_count) == ("b", 2)
+
+
+@pytest.mark.parametrize("state", [RecordState.ACKNOWLEDGED, RecordState.ARCHIVED])
+def test_nothing_follows_a_complete_delivery(state: RecordState) -> None:
+    one = InFlight(state, 1)
+    assert not any(one.move(to, 5) or one.begin(to, 5) for to in RecordState)
+    assert (one.state, one.is_changing) == (state, False)

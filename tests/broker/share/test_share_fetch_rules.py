@@ -84,6 +84,15 @@ def test_a_renewal_has_no_records(group: Conversation) -> None:
     assert shown(member.fetch()) == [(0, 0, 2)]
 
 
+def test_a_renewal_examines_no_partition_and_no_mode(group: Conversation) -> None:
+    member = subscribe(group, "both")
+    member.fetch(partitions(member.id_of("both"), 0, 9))
+    renewal = {"is_renew_ack": True, "max_bytes": 0, "min_bytes": 0, "max_records": 0}
+    answer = member.fetch(share_acquire_mode=7, **renewal)
+    assert (answer.error_code, answer.responses) == (0, ())
+    assert shown(member.fetch()) == [(9, E.UNKNOWN_TOPIC_OR_PARTITION, 0)]
+
+
 # -- rights ------------------------------------------------------------------------------------------------------------
 
 
