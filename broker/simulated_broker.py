@@ -15,8 +15,9 @@ from klamm.broker.telemetry.instances import ClientInstances
 from klamm.broker.topic_creation_errors import CreationErrors
 from klamm.controller.core import Call, Controller
 from klamm.controller.metadata.broker import BrokerState, EndPoint
+from klamm.controller.metadata_versions import FIRST_LEVEL_WITH_LOG_DIRS
 from klamm.controller.quotas.usage import ClientRates, windows_of
-from klamm.controller.transitions.features import SUPPORTED_FEATURES
+from klamm.controller.transitions.features import supported_features
 from klamm.protocol.api import Api
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
@@ -32,8 +33,6 @@ from klamm.protocol.messages.brokers.broker_registration import BrokerRegistrati
 from klamm.protocol.messages.brokers.unregister_broker import UnregisterBrokerRequest
 from klamm.protocol.uuid import Uuid
 
-REGISTERED_FEATURES: Final = tuple((name, *levels) for name, levels in SUPPORTED_FEATURES.items())
-"""The features in a simulated broker's registration, as in the image: all that the cluster supports."""
 HEARTBEATS_PER_SESSION: Final = 4
 """The least number of heartbeats per session, even if the session timeout is shorter than the heartbeat interval."""
 HEARTBEAT_GROUPS: Final = 20
@@ -143,7 +142,7 @@ class SimulatedBroker:
             ],
             features=[
                 Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-                for name, lowest, highest in REGISTERED_FEATURES
+                for name, lowest, highest in self._features
             ],
             rack=self.rack,
             log_dirs=[one.directory_id for one in self.log_dirs.online],
@@ -196,8 +195,11 @@ class SimulatedBroker:
         process has its id. After other refusals the broker goes on, as in Kafka, and does not register again."""
         if self.next_heartbeat_at > now:
             return ErrorCode.NONE
-        # A controlled shutdown that another client has begun in the broker's name cannot be undone, only ended.
         known = self._controller.image.brokers.get(self.broker_id)
+        is_own = known is not None and known.incarnation_id == self.incarnation_id
+        if known is not None and is_own and not known.log_dirs and self._has_registered_dirs:
+            self.register()  # metadata.version was raised: the log gets the broker's directories, as in Kafka
+        # A controlled shutdown that another client has begun in the broker's name cannot be undone, only ended.
         response = self._heartbeat(want_shut_down=known is not None and known.in_controlled_shutdown)
         self.next_heartbeat_at = max(self.next_heartbeat_at + self._heartbeat_seconds, now)
         if response.should_shut_down or response.error_code in NOT_ITS_ID:
@@ -234,16 +236,28 @@ class SimulatedBroker:
             self.incarnation_id,
             self.end_points,
             self.rack,
-            REGISTERED_FEATURES,
-            {one.directory_id for one in self.log_dirs.online},
+            self._features,
+            {one.directory_id for one in self.log_dirs.online} if self._has_registered_dirs else set(),
         )
+
+    @property
+    def _features(self) -> tuple[tuple[str, int, int], ...]:
+        """The features in its registration, as in the image."""
+        supported = supported_features(self._controller.settings, self._controller.image)
+        return tuple((name, *levels) for name, levels in supported.items())
+
+    @property
+    def _has_registered_dirs(self) -> bool:
+        """Whether registrations have log directories."""
+        return self._controller.image.features.metadata_version >= FIRST_LEVEL_WITH_LOG_DIRS
 
     def _heartbeat(self, *, want_shut_down: bool) -> BrokerHeartbeatResponse:
         request = BrokerHeartbeatRequest(
             broker_id=self.broker_id,
             broker_epoch=self.broker_epoch,
             current_metadata_offset=self._controller.log_end_offset - 1,
-            want_fence=False,
+            # Below 3.7-IV2 the log has no directories: Kafka's broker halts when it has none left.
+            want_fence=not self._has_registered_dirs and len(self._offline_log_dirs()) == len(self.log_dirs.all),
             want_shut_down=want_shut_down,
             offline_log_dirs=self._offline_log_dirs(),
         )

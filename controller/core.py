@@ -19,7 +19,6 @@ from klamm.controller.calls import Answer, Call, Encoded, PendingSnapshot
 from klamm.controller.client import Client
 from klamm.controller.context import ClusterIdentity, Ledger, RequestContext
 from klamm.controller.effects import SoftState
-from klamm.controller.feature_names import METADATA_VERSION
 from klamm.controller.generators import new_generator
 from klamm.controller.handler import Handlers
 from klamm.controller.liveness import BrokerLiveness
@@ -392,4 +391,4 @@ class Controller:
     def _new_batch(self) -> BatchBuilder:
         """An empty batch that writes records in the versions of the cluster's metadata.version. A new log has the
         metadata.version of its first records."""
-        return BatchBuilder(self.image.features.get(METADATA_VERSION) or new_metadata_version(self.settings))
+        return BatchBuilder(self.image.features.metadata_version or new_metadata_version(self.settings))

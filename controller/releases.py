@@ -19,6 +19,7 @@ from klamm.controller.feature_names import (
     STREAMS_VERSION,
     TRANSACTION_VERSION,
 )
+from klamm.controller.metadata_versions import METADATA_VERSIONS
 from klamm.protocol.release_apis import RELEASE_APIS
 from klamm.quick_dataclasses import dataclass
 
@@ -149,16 +150,6 @@ class Emulation:
 
 
 NO_EMULATION: Final = Emulation()
-METADATA_VERSIONS: Final = {
-    7: "3.3-IV3", 8: "3.4-IV0", 9: "3.5-IV0", 10: "3.5-IV1", 11: "3.5-IV2", 12: "3.6-IV0", 13: "3.6-IV1", 14: "3.6-IV2",
-    15: "3.7-IV0", 16: "3.7-IV1", 17: "3.7-IV2", 18: "3.7-IV3", 19: "3.7-IV4", 20: "3.8-IV0", 21: "3.9-IV0",
-    22: "4.0-IV0", 23: "4.0-IV1", 24: "4.0-IV2", 25: "4.0-IV3", 26: "4.1-IV0", 27: "4.1-IV1", 28: "4.2-IV0",
-    29: "4.2-IV1", 30: "4.3-IV0",
-}  # fmt: skip
-"""The names of metadata.version by level."""
-LATEST_LEVEL: Final = max(METADATA_VERSIONS)
-FIRST_LEVEL_WITH_ELR: Final = 23
-"""Records have eligible leader replicas (KIP-966) from this level on. Klamm's elections need them."""
 _CLIENT: Final = "client:"
 _MOST_SHOWN: Final = 40
 _MOST_DIGITS: Final = 5
@@ -236,11 +227,6 @@ def decode_metadata_version(text: str) -> int:
     level = levels.get(text.strip())
     if level is None:
         raise ValueError(f"there is no metadata.version {_shown(text)}{_meant(text, levels)}")
-    if level < FIRST_LEVEL_WITH_ELR:
-        raise ValueError(
-            f"metadata.version {METADATA_VERSIONS[level]} has no eligible leader replicas, which Klamm's elections "
-            f"need; {METADATA_VERSIONS[FIRST_LEVEL_WITH_ELR]} is the first that has"
-        )
     return level
 
 

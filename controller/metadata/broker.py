@@ -65,9 +65,11 @@ class BrokerState:
 
     @property
     def default_directory(self) -> Uuid:
-        """The directory of a new replica: the only log directory, or UNASSIGNED if the broker has to choose
-        (KIP-858)."""
-        return self.log_dirs[0] if len(self.log_dirs) == 1 else UNASSIGNED_DIRECTORY
+        """The directory of a new replica: the only log directory, UNASSIGNED if the broker has to choose, or MIGRATING
+        if its registration has none (KIP-858)."""
+        if len(self.log_dirs) == 1:
+            return self.log_dirs[0]
+        return UNASSIGNED_DIRECTORY if self.log_dirs else MIGRATING_DIRECTORY
 
     def has_directory(self, directory: Uuid) -> bool:
         """Whether the broker has this directory online. A reserved id, for a directory not known yet, counts as

@@ -3,17 +3,43 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from klamm.controller.feature_names import METADATA_VERSION
+from klamm.controller.feature_names import ELIGIBLE_LEADER_REPLICAS_VERSION, METADATA_VERSION
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.kind import Replay, SnapshotRecord
 from klamm.controller.metadata.partition_table import PartitionTable
+from klamm.controller.metadata_versions import FIRST_LEVEL_WITH_CALM_SHRINKS
 from klamm.protocol.fields import Message
 from klamm.protocol.records.cluster import FeatureLevelRecord
 from klamm.quick_dataclasses import dataclass
 
 
+@dataclass(frozen=True, slots=True)
+class ElectionFeatures:
+    """What elections and changes of ISRs depend on."""
+
+    has_elr: bool
+    """Whether replicas outside the ISR stay eligible to lead (KIP-966)."""
+    shrinks_raise_epochs: bool
+    """Whether the leader epoch grows when a follower leaves the ISR."""
+
+
 class Features(dict[str, int]):
     """Finalized levels above 0, by feature name."""
+
+    @property
+    def metadata_version(self) -> int:
+        """The level of metadata.version; 0 in a log without records."""
+        return self.get(METADATA_VERSION, 0)
+
+    @property
+    def has_elr(self) -> bool:
+        """Whether eligible leader replicas are on (KIP-966)."""
+        return self.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0
+
+    @property
+    def elections(self) -> ElectionFeatures:
+        """What elections depend on."""
+        return ElectionFeatures(self.has_elr, self.metadata_version < FIRST_LEVEL_WITH_CALM_SHRINKS)
 
     def replays(self) -> Mapping[type[Message], Replay]:
         return {FeatureLevelRecord: self._set}

@@ -67,24 +67,22 @@ def _slice(
         for row in range(rows.start, rows.stop):
             yield _partition_record(partitions, topic_id, table, row)
         return
-    numbers = table.directories[rows]
     replica_count = table.replica_count[rows]
-    yield Columns(
-        PartitionRecord,
-        count,
-        {
-            "partition_id": table.partition_index[rows],
-            "topic_id": topic_id,
-            "replicas": Ragged(table.replicas[rows], replica_count).as_column(),
-            "isr": Ragged(table.isr[rows], table.isr_count[rows]).as_column(),
-            "leader": table.leader[rows],
-            "leader_recovery_state": table.leader_recovery_state[rows],
-            "leader_epoch": table.leader_epoch[rows],
-            "partition_epoch": table.partition_epoch[rows],
-            # A row has padding after its replicas, which is no number of a directory.
-            "directories": Ragged(directories[np.where(numbers == PADDING, 0, numbers)], replica_count).as_column(),
-        },
-    )
+    values = {
+        "partition_id": table.partition_index[rows],
+        "topic_id": topic_id,
+        "replicas": Ragged(table.replicas[rows], replica_count).as_column(),
+        "isr": Ragged(table.isr[rows], table.isr_count[rows]).as_column(),
+        "leader": table.leader[rows],
+        "leader_recovery_state": table.leader_recovery_state[rows],
+        "leader_epoch": table.leader_epoch[rows],
+        "partition_epoch": table.partition_epoch[rows],
+    }
+    # A row has padding after its replicas, which is no number of a directory.
+    numbers = np.where(table.directories[rows] == PADDING, 0, table.directories[rows])
+    if numbers.any():  # 0 is MIGRATING, which needs no record
+        values["directories"] = Ragged(directories[numbers], replica_count).as_column()
+    yield Columns(PartitionRecord, count, values)
 
 
 def _partition_record(partitions: PartitionTable, topic_id: Uuid, table: ColumnTable, row: int) -> PartitionRecord:
@@ -100,7 +98,7 @@ def _partition_record(partitions: PartitionTable, topic_id: Uuid, table: ColumnT
         leader_recovery_state=partition.leader_recovery_state,
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
-        directories=partition.directories,
+        directories=partition.directories if any(map(any, partition.directories)) else (),
         # None means the same as an empty list; Kafka writes None for partitions that never had any.
         eligible_leader_replicas=partition.eligible_leader_replicas or None,
         last_known_elr=partition.last_known_elr or None,

@@ -20,9 +20,9 @@ from klamm.controller.configs import (
     validate_topic_configs,
 )
 from klamm.controller.context import RequestContext
-from klamm.controller.feature_names import ELIGIBLE_LEADER_REPLICAS_VERSION
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata_versions import FIRST_LEVEL_WITH_CORDONS, METADATA_VERSIONS
 from klamm.controller.transitions.topic_names import quoted, validate_topic_name
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.records.configs import ConfigRecord
@@ -33,6 +33,7 @@ MAX_CONFIGS_PER_RESOURCE: Final = 10_000
 MAX_RESOURCES: Final = 100_000
 """Most groups, client metrics subscriptions and brokers, together, that have configs. Other limits bound topics."""
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+CORDONED_LOG_DIRS: Final = "cordoned.log.dirs"
 
 
 def plan_config_changes(
@@ -61,6 +62,7 @@ def plan_config_changes(
             configs[name] = value
     refusal = (
         _refuse_min_insync_replicas(image, resource_type, resource_name, written)
+        or _refuse_cordons(image, resource_type, written)
         or _validate(image, context, resource_type, resource_name, configs, changes)
         or _validate_growth(image, resource_type, resource_name, len(current), len(configs))
     )
@@ -74,7 +76,7 @@ def plan_config_changes(
 
 def clear_elr_records(image: MetadataImage, records: Iterable[Record]) -> list[Record]:
     """The ClearElrRecords that must follow `records`: eligible leader replicas are invalid under a new minimum ISR."""
-    if not _elr_enabled(image):
+    if not image.features.has_elr:
         return []
     return [
         ClearElrRecord(topic_name=record.resource_name if record.resource_type == ResourceType.TOPIC else "")
@@ -83,14 +85,10 @@ def clear_elr_records(image: MetadataImage, records: Iterable[Record]) -> list[R
     ]
 
 
-def _elr_enabled(image: MetadataImage) -> bool:
-    return image.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0
-
-
 def _refuse_min_insync_replicas(
     image: MetadataImage, resource_type: int, resource_name: str, written: Iterable[tuple[str, str | None]]
 ) -> ApiError | None:
-    if resource_type != ResourceType.BROKER or not _elr_enabled(image):
+    if resource_type != ResourceType.BROKER or not image.features.has_elr:
         return None
     values = [value for name, value in written if name == MIN_INSYNC_REPLICAS]
     if values and resource_name:
@@ -100,6 +98,18 @@ def _refuse_min_insync_replicas(
         text = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
         return ApiError(ErrorCode.INVALID_CONFIG, text)
     return None
+
+
+def _refuse_cordons(
+    image: MetadataImage, resource_type: int, written: Iterable[tuple[str, str | None]]
+) -> ApiError | None:
+    """Why `cordoned.log.dirs` cannot be changed: records have no cordons yet."""
+    is_named = resource_type == ResourceType.BROKER and any(name == CORDONED_LOG_DIRS for name, _ in written)
+    if not is_named or image.features.metadata_version >= FIRST_LEVEL_WITH_CORDONS:
+        return None
+    needs = f"it requires metadata.version >= {METADATA_VERSIONS[FIRST_LEVEL_WITH_CORDONS]}"
+    text = f"The {CORDONED_LOG_DIRS} configuration value cannot be set because {needs}"
+    return ApiError(ErrorCode.INVALID_CONFIG, text)
 
 
 def _validate(

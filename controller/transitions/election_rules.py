@@ -24,6 +24,7 @@ class TopicRules:
 
     def __init__(self, image: MetadataImage, settings: Settings) -> None:
         self._image, self._settings = image, settings
+        self.features = image.features.elections
         self._known: dict[int, tuple[int, bool]] = {}
         self._default_min_isr = min_insync_replicas(image.configs, settings, None)
         self._unclean_by_default = unclean_leader_election_enabled(image.configs, settings, None)
@@ -95,6 +96,7 @@ class TopicRules:
         election = Election(
             acceptable_leaders=acceptable.of_row(table, row),
             min_isr=min_isr,
+            features=self.features,
             unclean=unclean,
             preferred=preferred,
             unclean_shutdown=unclean_shutdown,

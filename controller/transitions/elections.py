@@ -59,7 +59,8 @@ def plan_elections(
     image: MetadataImage, table: ColumnTable, rows: Rows, acceptable: LiveReplicas, rules: TopicRules
 ) -> Changes:
     """Elections in rows without a leader. Rows whose only eligible replica can lead again are planned as columns. That
-    includes rows in reassignment, because no reassignment completes while no replica is in sync."""
+    includes rows in reassignment, because no reassignment completes while no replica is in sync. Without eligible
+    leader replicas, the same holds for ordinary rows whose only replica in sync can lead again."""
     sole, named_last = _sole_eligible(image, table, rows)
     is_sole = acceptable.holds(table, rows) & (table.replicas[rows] == sole[:, None])
     simple = (table.isr_count[rows] == 0) & is_sole.any(axis=1)
@@ -75,7 +76,14 @@ def plan_elections(
         if named_last[members[0]]:
             values["last_known_elr"] = no_brokers[members]
         changes.append(run_of_changes(image, table, rows[members], values))
-    changes += in_runs(one for row in rows[~simple].tolist() for one in rules.plan_row(table, row, acceptable))
+    rest = rows[~simple]
+    if not rules.features.has_elr:
+        only = table.replicas[rest] == table.isr[rest, 0][:, None]
+        back = (table.isr_count[rest] == 1) & ~table.sparse[rest] & (acceptable.holds(table, rest) & only).any(axis=1)
+        if back.any():
+            changes.append(run_of_changes(image, table, rest[back], {"leader": table.isr[rest[back], 0]}))
+        rest = rest[~back]
+    changes += in_runs(one for row in rest.tolist() for one in rules.plan_row(table, row, acceptable))
     return changes
 
 

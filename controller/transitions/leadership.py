@@ -53,18 +53,21 @@ def find_lost(image: MetadataImage, *, registered: bool = True) -> int | None:
     live = image.live_brokers()
     for table in image.partitions.tables.values():
         in_sync = table.isr[: table.count]
-        lost = in_sync[(in_sync != PADDING) & ~live.holds(in_sync)]
-        if lost.size:
-            return int(lost[0])
+        gone_from = (in_sync != PADDING) & ~live.holds(in_sync)
+        gone_from[_settled(image, table, slice(0, table.count))] = False
+        if gone_from.any():
+            return int(in_sync[gone_from][0])
     return None
 
 
 def _in_sync_rows(
     image: MetadataImage, table: ColumnTable, broker_id: int, directories: Collection[Uuid] | None = None
 ) -> Rows:
-    """The rows of a table whose ISR contains a broker, ascending. An ISR contains a broker at most once."""
+    """The rows of a table whose ISR contains a broker and changes without it, ascending. An ISR contains a broker at
+    most once."""
     # This is much faster than `any` for each row, because rows are short.
     rows: Rows = np.flatnonzero((table.isr[: table.count] == broker_id).ravel()) // table.width
+    rows = rows[~_settled(image, table, rows)]
     if directories is None:
         return rows
     found = (image.partitions.directory_ids.known(directory) for directory in directories)
@@ -72,6 +75,14 @@ def _in_sync_rows(
     own = table.replicas[rows] == broker_id
     lost: Rows = rows[(own & among(table.directories[rows], numbers)).any(axis=1)]
     return lost
+
+
+def _settled(image: MetadataImage, table: ColumnTable, rows: Rows | slice) -> Mask:
+    """Which rows have lost all their replicas already. Without eligible leader replicas the last one stays in sync."""
+    settled: Mask = (table.leader[rows] == NO_LEADER) & (table.isr_count[rows] == 1)
+    if image.features.has_elr:
+        settled[:] = False
+    return settled
 
 
 def plan_broker_loss(
@@ -115,6 +126,8 @@ def plan_unclean_return(image: MetadataImage, settings: Settings, broker_id: int
     live_after = LiveReplicas(image, image.live_brokers().without(broker_id))
     rules = TopicRules(image, settings)
     changes = plan_broker_loss(image, settings, broker_id, unclean=True)
+    if not image.features.has_elr:
+        return changes
     for table in image.partitions.tables.values():
         rows = np.flatnonzero(sparse_entry_at(table, slice(0, table.count), broker_id))
         changes += plan_elr_removal(image, table, rows, broker_id, live_after, rules)
@@ -225,7 +238,10 @@ def plan_isrs(image: MetadataImage, settings: Settings, wanted: Iterable[tuple[L
 
 
 def _falls_short(table: ColumnTable, rows: Rows, rules: TopicRules) -> Mask:
-    """In which rows the ISR has fewer replicas than min.insync.replicas after one replica leaves."""
+    """In which rows the replica that leaves the ISR becomes eligible to lead: the ISR has fewer replicas than
+    min.insync.replicas then."""
+    if not rules.features.has_elr:
+        return np.zeros(len(rows), dtype=np.bool_)
     short: Mask = table.isr_count[rows] - 1 < rules.min_isr(table.topic_row[rows])
     return short
 
@@ -251,16 +267,18 @@ def _shrink(
     keeps = (may_lead & (replicas == leader[:, None])).any(axis=1)
     new_leader = np.where(keeps, leader, new_leader)
     moves = new_leader != leader
-    under_min = _falls_short(table, rows, rules)
+    under_min, has_elr = _falls_short(table, rows, rules), rules.features.has_elr
     for group in groups(counts, moves, under_min, new_leader == NO_LEADER):
         first = group[0]
-        values: dict[str, object] = {"isr": isr[group][:, : int(counts[first])]}
-        if moves[first]:
+        values: dict[str, object] = {}
+        if counts[first] or has_elr:  # else the last replica stays in sync
+            values["isr"] = isr[group][:, : int(counts[first])]
+        if moves[first] or rules.features.shrinks_raise_epochs:
             values["leader"] = new_leader[group]
         if under_min[first] and not unclean:
             # An ordinary row has no ELR yet, so the new ELR is exactly the replica that leaves the ISR.
             values["eligible_leader_replicas"] = np.full((len(group), 1), leaving, dtype=np.int32)
-        if new_leader[first] == NO_LEADER and moves[first]:
+        if has_elr and new_leader[first] == NO_LEADER and moves[first]:
             values["last_known_elr"] = leader[group].reshape(-1, 1)
         yield run_of_changes(image, table, rows[group], values)
 

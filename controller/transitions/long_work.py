@@ -119,6 +119,9 @@ class Departure:
             self._in_sync = bool(changes)
             return changes
         changes = []
+        if not image.features.has_elr:
+            self._unclean = False  # there is no ELR to leave
+            return changes
         live_after = LiveReplicas(image, image.live_brokers().without(self.broker_id))
         rules = TopicRules(image, settings)
         for table, rows in self._walk.next_rows(image, self._sparse_at, ROWS_ALONE):

@@ -7,6 +7,7 @@ import numpy as np
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.broker import MIGRATING_DIRECTORY, BrokerState
 from klamm.controller.metadata.columns import Ints
+from klamm.controller.transitions.directories import has_directories
 from klamm.protocol.columns import Columns
 from klamm.protocol.records.partitions import PartitionRecord
 from klamm.protocol.uuid import Uuid
@@ -32,22 +33,18 @@ def new_partition_records(
         return _one_by_one(brokers, topic_id, first_partition, replicas)
     known = b"".join([*(brokers[broker_id].default_directory for broker_id in ids.tolist()), MIGRATING_DIRECTORY])
     isr = replicas[:, alive[0]]
-    return [
-        Columns(
-            PartitionRecord,
-            len(replicas),
-            {
-                "partition_id": np.arange(first_partition, first_partition + len(replicas), dtype=np.int32),
-                "topic_id": topic_id,
-                "replicas": replicas,
-                "isr": isr,
-                "leader": isr[:, 0],
-                "leader_epoch": 0,
-                "partition_epoch": 0,
-                "directories": np.frombuffer(known, dtype=np.uint8).reshape(-1, 16)[at],
-            },
-        )
-    ]
+    values: dict[str, object] = {
+        "partition_id": np.arange(first_partition, first_partition + len(replicas), dtype=np.int32),
+        "topic_id": topic_id,
+        "replicas": replicas,
+        "isr": isr,
+        "leader": isr[:, 0],
+        "leader_epoch": 0,
+        "partition_epoch": 0,
+    }
+    if any(known):
+        values["directories"] = np.frombuffer(known, dtype=np.uint8).reshape(-1, 16)[at]
+    return [Columns(PartitionRecord, len(replicas), values)]
 
 
 def _one_by_one(
@@ -56,6 +53,7 @@ def _one_by_one(
     records: list[Record] = []
     for position, row in enumerate(replicas.tolist()):
         isr = [replica for replica in row if replica >= 0 and brokers[replica].live]
+        directories = [brokers[one].default_directory if one >= 0 else MIGRATING_DIRECTORY for one in row]
         records.append(
             PartitionRecord(
                 partition_id=first_partition + position,
@@ -65,9 +63,7 @@ def _one_by_one(
                 leader=isr[0],
                 leader_epoch=0,
                 partition_epoch=0,
-                directories=[
-                    brokers[replica].default_directory if replica >= 0 else MIGRATING_DIRECTORY for replica in row
-                ],
+                directories=directories if has_directories(directories) else [],
             )
         )
     return records

@@ -1,16 +1,18 @@
 """Plans the change of one partition: its replicas, leader, ISR and eligible leader replicas, as the smallest record.
 
 `plan_partition_change` compares a partition with the wanted state and returns a PartitionChangeRecord, or None when
-nothing changes (Kafka: PartitionChangeBuilder; eligible leader replicas: KIP-966 as in 4.3). Whatever is wanted, it
-also completes a reassignment that has nothing more to wait for. It is the reference for the column operations in
-`klamm.controller.transitions.leadership`.
+nothing changes (Kafka: PartitionChangeBuilder; eligible leader replicas: KIP-966 as in 4.3). Without eligible leader
+replicas the last replica never leaves the ISR. Whatever is wanted, it also completes a reassignment that has nothing
+more to wait for. It is the reference for the column operations in `klamm.controller.transitions.leadership`.
 """
 
 from collections.abc import Collection, Container, Mapping
 from dataclasses import field
 from typing import Any
 
+from klamm.controller.metadata.features import ElectionFeatures
 from klamm.controller.metadata.partition import NO_LEADER, RECOVERING, Partition
+from klamm.controller.transitions.directories import has_directories
 from klamm.controller.transitions.reassignment import Assignment, assignment_of, completed
 from klamm.protocol.records.partitions import PartitionChangeRecord
 from klamm.protocol.uuid import Uuid
@@ -27,6 +29,7 @@ class Election:
     """Brokers that may lead after the change."""
     min_isr: int
     """The topic's min.insync.replicas: below it, replicas that leave the ISR stay eligible to lead."""
+    features: ElectionFeatures
     unclean: bool = False
     """Whether a replica outside ISR and ELR may lead when none inside can (unclean.leader.election.enable)."""
     preferred: bool = False
@@ -54,23 +57,26 @@ def plan_partition_change(
         target, isr = Assignment(done[0]), done[1]
     elr = _eligible(partition, target.replicas, isr, election)
     leader, isr, elr, unclean = _elect(partition, target.replicas, isr, elr, election)
+    if not election.features.has_elr:
+        isr, elr = isr or partition.isr, ()
     recovery = partition.leader_recovery_state if target_recovery is None else target_recovery
     after: dict[str, Any] = {
         **target._asdict(),
         "isr": isr,
         "leader": leader,
         "eligible_leader_replicas": elr,
-        "last_known_elr": _last_known(partition, leader),
+        "last_known_elr": _last_known(partition, leader, election),
         "leader_recovery_state": RECOVERING if unclean else recovery,
     }
     changed = {name: value for name, value in after.items() if value != getattr(partition, name)}
     if "replicas" in changed:
         known = dict(zip(partition.replicas, partition.directories, strict=True))
-        changed["directories"] = tuple(known.get(one) or new_directories[one] for one in target.replicas)
-        # A change that names the leader increases the leader epoch, so that removed replicas notice that they are
-        # removed.
-        if not set(target.replicas).issuperset(partition.replicas):
-            changed["leader"] = leader
+        directories = [known.get(one) or new_directories[one] for one in target.replicas]
+        changed |= {"directories": tuple(directories)} if has_directories(directories) else {}
+    # A change that names the leader increases the leader epoch, so that removed replicas notice that they are removed.
+    shrinks = election.features.shrinks_raise_epochs and not set(isr).issuperset(partition.isr)
+    if shrinks or not set(target.replicas).issuperset(partition.replicas):
+        changed["leader"] = leader
     return PartitionChangeRecord(partition_id=partition_index, topic_id=topic_id, **changed) if changed else None
 
 
@@ -82,15 +88,19 @@ def _eligible(
     A minimum above the number of replicas is no special case: once all replicas are in sync, none is left to be
     eligible.
     """
+    if not election.features.has_elr:
+        return partition.eligible_leader_replicas  # those of the time before they were turned off
     if len(isr) >= election.min_isr:
         return ()
     candidates = {*partition.eligible_leader_replicas, *partition.isr} - set(isr) - set(election.unclean_shutdown)
     return tuple(replica for replica in replicas if replica in candidates)
 
 
-def _last_known(partition: Partition, leader: int) -> tuple[int, ...]:
+def _last_known(partition: Partition, leader: int, election: Election) -> tuple[int, ...]:
     """The last leader of a partition that has none, for the operator who has to choose a leader (KIP-966); else
     empty."""
+    if not election.features.has_elr:
+        return partition.last_known_elr
     if leader != NO_LEADER:
         return ()
     if partition.leader != NO_LEADER:
@@ -111,7 +121,8 @@ def _elect(
     valid = [r for r in replicas if r in candidates and r in election.acceptable_leaders]
     if valid:
         leader = _choose(partition, replicas, valid, election)
-        if leader in isr:
+        # A replica is in both only if the ELR is left from before it was turned off. Kafka then does the same.
+        if leader in isr and (leader == partition.leader or leader not in elr):
             return leader, isr, elr, False
         # If the leader was not in the ISR, the new ISR is the leader alone: only it is known to have all records.
         return leader, (leader,), tuple(replica for replica in elr if replica != leader), False
@@ -125,7 +136,7 @@ def _unclean_leader(
     partition: Partition, replicas: tuple[int, ...], candidates: tuple[int, ...], election: Election
 ) -> int | None:
     """A replica that may lack records and leads because no other can: the last leader, or any live one (if enabled)."""
-    if not candidates and len(partition.last_known_elr) == 1:
+    if election.features.has_elr and not candidates and len(partition.last_known_elr) == 1:
         last_leader = partition.last_known_elr[0]
         if last_leader in election.acceptable_leaders:
             return last_leader

@@ -195,7 +195,8 @@ class PlaceholderFills:
                 placed = np.arange(len(at)), np.argmax(replicas < 0, axis=1)
                 replicas[placed] = broker_id
                 directories[placed] = np.frombuffer(image.brokers[broker_id].default_directory, dtype=np.uint8)
-                yield run_of_changes(image, table, at, {"replicas": replicas, "directories": directories})
+                values = {"replicas": replicas, **({"directories": directories} if directories.any() else {})}
+                yield run_of_changes(image, table, at, values)
 
     def _rest_after(self, rows: int) -> Iterator[list[Record]]:
         """End the step if it has examined enough rows."""

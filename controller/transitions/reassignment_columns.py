@@ -85,7 +85,11 @@ class _Moves:
         adding = _sorted(self._wanted[at], self._is_new[at])
         removing = _sorted(self._present[at], self._goes[at])
         replicas = np.concatenate((self._wanted[at], removing), axis=1)
-        values: dict[str, object] = {"replicas": replicas, "directories": self._directories(image, at, replicas)}
+        directories = self._directories(image, at, replicas)
+        values: dict[str, object] = {
+            "replicas": replicas,
+            **({"directories": directories} if directories.any() else {}),
+        }
         if adding.shape[1]:
             values["adding_replicas"] = adding
         if removing.shape[1]:

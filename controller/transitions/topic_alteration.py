@@ -45,7 +45,7 @@ def plan_alteration(
             topic.topic_id,
             key.partition_index,
             partition,
-            Election(AcceptableLeaders(image, partition), min_isr),
+            Election(AcceptableLeaders(image, partition), min_isr, image.features.elections),
             target=_lists(partition, targets[key]),
             new_directories={replica: image.brokers[replica].default_directory for replica in added},
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 from klamm.cluster.options import ClusterOptions
 from klamm.cluster.throw_away_tls import ThrowAwayTls, new_throw_away_tls
 from klamm.controller.core import Call, Controller
+from klamm.controller.metadata_versions import FIRST_LEVEL_WITH_SCRAM
 from klamm.controller.settings import SettingsError
 from klamm.controller.transitions.scram import MIN_ITERATIONS, SCRAM_NAMES, credential_of, salted
 from klamm.protocol.messages.security import alter_user_scram_credentials
@@ -58,7 +59,10 @@ class EasySecurity:
         return {prefix + name: value for name, value in configs.items()}
 
     def add_credentials(self, controller: Controller) -> None:
-        """Make the SCRAM credentials of the users, unless the metadata log has them already. Raises LogError."""
+        """Make the SCRAM credentials of the users, unless the metadata log has them already, or cannot have them (below
+        metadata.version 3.5-IV2). Raises LogError."""
+        if controller.image.features.metadata_version < FIRST_LEVEL_WITH_SCRAM:
+            return
         changes = []
         for user, password in self.users.items() if self.has_sasl else ():
             # The salt follows from the cluster and the user, so that the same options give the same log.

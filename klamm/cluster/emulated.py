@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TypedDict
 
 from klamm.cluster.options import ClusterOptions
+from klamm.controller.metadata_versions import FIRST_LEVEL_WITH_SCRAM, METADATA_VERSIONS
 from klamm.controller.releases import (
     NO_EMULATION,
     Emulation,
@@ -12,7 +13,8 @@ from klamm.controller.releases import (
     decode_metadata_version,
     decode_releases,
 )
-from klamm.controller.settings import SettingsError
+from klamm.controller.settings import Settings, SettingsError
+from klamm.controller.transitions.features import new_metadata_version
 from klamm.server.listeners import ListenerPlan
 
 
@@ -27,6 +29,13 @@ def plan_versions(options: ClusterOptions) -> VersionSettings:
     """What the options ask for."""
     level = None if options.metadata_version is None else decode_metadata_version(options.metadata_version)
     return {"emulation": _emulation(options), "metadata_version": level}
+
+
+def refuse_scram_in_an_old_log(settings: Settings) -> None:
+    """Refuse SCRAM credentials for a new log that has no records for them, as `kafka-storage format` does."""
+    if settings.add_scram and new_metadata_version(settings) < FIRST_LEVEL_WITH_SCRAM:
+        first = METADATA_VERSIONS[FIRST_LEVEL_WITH_SCRAM]
+        raise SettingsError(f"add_scram: SCRAM is only supported in metadata.version {first} or later")
 
 
 def _emulation(options: ClusterOptions) -> Emulation:

@@ -122,7 +122,7 @@ def _add_cluster(group: argparse._ArgumentGroup) -> None:
     add("--max-version", metavar="API=N", type=argument_of(checked_max_version), action=Once,
         help="newest served version of an API (default: all)")  # fmt: skip
     add("--metadata-version", metavar="V", type=argument_of(checked_metadata_version), action=Once,
-        help="metadata.version of a new log (default: 4.3-IV0)")  # fmt: skip
+        help="metadata.version of a new log (default: the release's)")  # fmt: skip
     add("--kip-578-versions", action="store_true", help="also serve the API versions that KIP-578 adds")
     add("--real-topics", metavar="GLOB", type=argument_of(checked_topic_pattern), action=Once,
         help="topics that are on real brokers (default: *)")  # fmt: skip

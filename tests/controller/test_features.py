@@ -1,11 +1,9 @@
 """The feature levels of a log: with which level it can be continued, and the effects of eligible leader replicas."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
-from klamm.broker.data.record_batches import HEADER_BYTES
 from klamm.controller.log.snapshot_files import SnapshotContent, encode_snapshot
 from klamm.controller.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from klamm.controller.metadata.replay import ReplayError
@@ -15,13 +13,12 @@ from klamm.controller.settings import Settings
 from klamm.controller.transitions.config_changes import clear_elr_records
 from klamm.controller.transitions.features import bootstrap_records, new_metadata_version, refuse_other_metadata_version
 from klamm.protocol.messages.cluster.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from klamm.protocol.raw_records import decode_metadata_value, read_record
-from klamm.protocol.record_batch import decode_batch_header
 from klamm.protocol.records.cluster import FeatureLevelRecord
 from klamm.protocol.records.configs import ConfigRecord
 from klamm.protocol.records.partitions import ClearElrRecord
 from tests.controller.cluster_states import apply
 from tests.controller.handlers.cluster import DrivenCluster, directory
+from tests.controller.record_versions import versions_in
 
 MIN_ISR = ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name="t", name="min.insync.replicas", value="2")
 CLUSTER_MIN_ISR = ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value="2")
@@ -34,11 +31,11 @@ def new_image() -> MetadataImage:
     return image
 
 
-@pytest.mark.parametrize("level", [23, 29, 30, 31])
+@pytest.mark.parametrize("level", [6, 7, 22, 23, 29, 30, 31])
 def test_a_log_is_gone_on_with_at_its_metadata_version(level: int) -> None:
     image = new_image()
     apply(image, FeatureLevelRecord(name="metadata.version", feature_level=level))
-    if level <= 30:
+    if 7 <= level <= 30:
         refuse_other_metadata_version(image, Settings())
         refuse_other_metadata_version(image, Settings(metadata_version=level))
         with pytest.raises(
@@ -46,26 +43,18 @@ def test_a_log_is_gone_on_with_at_its_metadata_version(level: int) -> None:
         ):
             refuse_other_metadata_version(image, Settings(metadata_version=24))
     else:
-        with pytest.raises(
-            ReplayError, match=f"the metadata log is at metadata.version {level}, and Klamm supports only"
-        ):
+        with pytest.raises(ReplayError, match=f"metadata.version {level}, and Klamm supports only 7 to 30, like"):
             refuse_other_metadata_version(image, Settings())
 
 
-@pytest.mark.parametrize("level", [21, 25])
-def test_a_log_without_eligible_leader_replicas_is_refused(level: int) -> None:
-    image = MetadataImage()
-    apply(image, FeatureLevelRecord(name="metadata.version", feature_level=level))
-    refused = (
-        f"^the metadata log is at metadata.version {level} without eligible leader replicas, and Klamm supports only 23"
-    )
-    with pytest.raises(ReplayError, match=refused):
-        refuse_other_metadata_version(image, Settings())
-
-
 LEVELS = {
-    23: {"eligible.leader.replicas.version": 1, "group.version": 1},
-    24: {"eligible.leader.replicas.version": 1, "group.version": 1, "transaction.version": 2},
+    7: {},
+    21: {},
+    22: {"group.version": 1},
+    23: {"group.version": 1},
+    24: {"group.version": 1, "transaction.version": 2},
+    25: {"group.version": 1, "transaction.version": 2},
+    26: {"eligible.leader.replicas.version": 1, "group.version": 1, "transaction.version": 2},
     27: {"eligible.leader.replicas.version": 1, "group.version": 1, "transaction.version": 2},
     28: {"eligible.leader.replicas.version": 1, "group.version": 1, "share.version": 1, "transaction.version": 2},
 }
@@ -79,7 +68,18 @@ def test_a_new_log_has_the_features_of_its_metadata_version(level: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "level"), [("2.8", 30), ("3.9", 30), ("4.0", 25), ("4.1", 27), ("4.2", 29), ("4.3", 30)]
+    ("name", "level"),
+    [
+        ("2.8", 30),
+        ("3.0", 30),
+        ("3.3", 7),
+        ("3.6", 14),
+        ("3.9", 21),
+        ("4.0", 25),
+        ("4.1", 27),
+        ("4.2", 29),
+        ("4.3", 30),
+    ],
 )
 def test_a_new_log_has_the_metadata_version_of_the_release(name: str, level: int) -> None:
     emulation = Emulation(RELEASES[name])
@@ -88,7 +88,8 @@ def test_a_new_log_has_the_metadata_version_of_the_release(name: str, level: int
 
 
 METADATA_VERSIONS = {
-    "30": 30, "23": 23, "4.0-IV3": 25, "4.0": 25, "4.1": 27, "4.2": 29, "4.3": 30, "4.3-IV0": 30, " 4.0-IV1 ": 23,
+    "30": 30, "7": 7, "3.3-IV3": 7, "3.5-IV1": 10, "3.9": 21, "23": 23, "4.0-IV3": 25, "4.0": 25, "4.1": 27, "4.2": 29,
+    "4.3": 30, "4.3-IV0": 30, " 4.0-IV1 ": 23,
 }  # fmt: skip
 
 
@@ -103,11 +104,8 @@ def test_names_of_metadata_versions(text: str) -> None:
         ("4.0-IV9", "there is no metadata.version '4.0-IV9'; did you mean '4.0-IV3'?"),
         ("6", "there is no metadata.version '6'"),
         ("", "there is no metadata.version ''"),
-        (
-            "3.9",
-            "metadata.version 3.9-IV0 has no eligible leader replicas, which Klamm's elections need; 4.0-IV1 is the",
-        ),
-        ("22", "metadata.version 4.0-IV0 has no eligible leader replicas"),
+        ("3.3-IV2", "there is no metadata.version '3.3-IV2'; did you mean '3.7-IV2'?"),
+        ("3.0", "there is no metadata.version '3.0'"),
     ],
 )
 def test_bad_metadata_versions(text: str, reason: str) -> None:
@@ -130,17 +128,6 @@ def test_records_follow_the_level_also_in_snapshots(level: int, version: int) ->
     assert {one for one in in_snapshot if one[0] == "RegisterBrokerRecord"} == {("RegisterBrokerRecord", version)}
 
 
-def versions_in(batch: bytes) -> Iterator[tuple[str, int]]:
-    """The metadata records in a batch, with their versions."""
-    if decode_batch_header(batch, 0).is_control:
-        return
-    at = HEADER_BYTES
-    while at < len(batch):
-        record, at = read_record(batch, at, len(batch))
-        message, version = decode_metadata_value(record.value)
-        yield type(message).__name__, version
-
-
 def test_the_metadata_version_of_a_cluster_can_be_raised() -> None:
     cluster = DrivenCluster(1, metadata_version=25)
     upgrade = [FeatureUpdateKey(feature="metadata.version", max_version_level=30, upgrade_type=1)]
@@ -154,7 +141,7 @@ def test_the_metadata_version_of_a_cluster_can_be_raised() -> None:
 
 
 def test_a_log_that_names_no_metadata_version_is_refused() -> None:
-    with pytest.raises(ReplayError, match=r"at metadata\.version None"):
+    with pytest.raises(ReplayError, match=r"at metadata\.version none"):
         refuse_other_metadata_version(MetadataImage(), Settings())
 
 

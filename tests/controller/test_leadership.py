@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from klamm.broker.data.data_plane import DataPlane
+from klamm.controller.feature_names import ELIGIBLE_LEADER_REPLICAS_VERSION, METADATA_VERSION
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.columns import among
 from klamm.controller.metadata.image import MetadataImage
@@ -20,10 +21,16 @@ from klamm.controller.settings import Settings
 from klamm.controller.transitions import change_runs, elections
 from klamm.controller.transitions.election_rules import TopicRules
 from klamm.controller.transitions.elections import plan_broker_return
-from klamm.controller.transitions.leadership import plan_broker_loss, plan_unclean_return
+from klamm.controller.transitions.leadership import (
+    count_in_sync,
+    find_lost,
+    plan_broker_loss,
+    plan_unclean_return,
+)
 from klamm.controller.transitions.long_work import CatchUp
 from klamm.protocol.columns import Columns
 from klamm.protocol.fields import wire_fields
+from klamm.protocol.records.cluster import FeatureLevelRecord
 from klamm.protocol.records.partitions import PartitionChangeRecord
 from tests.controller.cluster_states import (
     add_topic,
@@ -91,6 +98,15 @@ def catch_up(image: MetadataImage) -> list[Record]:
     return records
 
 
+LEVELS = (
+    (),
+    (FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=0),),
+    (
+        FeatureLevelRecord(name=METADATA_VERSION, feature_level=11),
+        FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=0),
+    ),
+)
+"""Without eligible leader replicas, and where the leader epoch grows when a follower leaves the ISR, too."""
 ACTIONS = ("lose", "return", "grow", "unclean")
 LONG_ACTIONS = (*ACTIONS, "fence", "follow")
 """The ISRs of a broker that is in many follow its fencing later, so that some contain brokers that are not live."""
@@ -100,6 +116,7 @@ LONG_ACTIONS = (*ACTIONS, "fence", "follow")
 def lost_and_found(draw: st.DrawFn, actions: Sequence[str] = ACTIONS) -> tuple[MetadataImage, list[tuple[str, int]]]:
     """A cluster with some partitions in reassignment, and a history of brokers that stop and return."""
     image = draw(clusters())
+    apply(image, *draw(st.sampled_from(LEVELS)))
     ids = sorted(image.brokers)
     for name, index in draw(st.sets(st.sampled_from(sorted(all_partitions(image))), max_size=4)):
         topic = image.topics_by_name[name]
@@ -190,10 +207,14 @@ def test_invariants_hold_through_losses_and_returns(case: tuple[MetadataImage, l
             assert partition.leader == NO_LEADER or partition.leader in partition.isr
             assert partition.leader == NO_LEADER or partition.leader in live
             assert not set(partition.eligible_leader_replicas) & set(partition.isr)
+            if not image.features.has_elr:
+                assert partition.isr
+                assert partition.eligible_leader_replicas == partition.last_known_elr == ()
             assert partition.leader_epoch >= before[key].leader_epoch
             # A reassignment that removes replicas names the leader, even if it stays, so that they notice.
             taken = set(before[key].replicas) - set(partition.replicas)
-            named = partition.leader != before[key].leader or bool(taken)
+            shrunk = bool(set(before[key].isr) - set(partition.isr)) and image.features.elections.shrinks_raise_epochs
+            named = partition.leader != before[key].leader or bool(taken) or shrunk
             assert (partition.leader_epoch > before[key].leader_epoch) == named
             assert partition.partition_epoch - before[key].partition_epoch == (partition != before[key])
 
@@ -210,6 +231,38 @@ def test_the_last_replica_stays_eligible_and_leads_again_when_it_returns() -> No
     [found] = changes(plan_broker_return(image, SETTINGS, 2))
     assert (found.leader, list(found.isr or ())) == (2, [2])
     assert (found.eligible_leader_replicas, found.last_known_elr) == ((), ())
+
+
+def without_elr(metadata_version: int) -> MetadataImage:
+    image = live_cluster(3)
+    apply(image, FeatureLevelRecord(name=METADATA_VERSION, feature_level=metadata_version))
+    apply(image, FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=0))
+    return image
+
+
+def test_without_eligible_leader_replicas_the_last_replica_stays_in_sync_and_leads_again() -> None:
+    image = without_elr(22)
+    add_topic(image, 1, [[2, 3]] * 20)
+    apply(image, *plan_broker_loss(image, SETTINGS, 3), fence(3))
+    lost = changes(plan_broker_loss(image, SETTINGS, 2))
+    assert {(one.leader, one.isr, one.eligible_leader_replicas, one.last_known_elr) for one in lost} == {
+        (NO_LEADER, None, None, None)
+    }
+    apply(image, *lost, fence(2))
+    assert {(one.leader, one.isr) for one in all_partitions(image).values()} == {(NO_LEADER, (2,))}
+    # They have nothing more to lose: no later step waits for them, nor finds them.
+    assert (count_in_sync(image, 2), find_lost(image), find_lost(image, registered=False)) == (0, None, None)
+    assert changes(plan_broker_loss(image, SETTINGS, 2, most=3)) == []
+    assert changes(plan_broker_return(image, SETTINGS, 3)) == []
+    assert {(one.leader, one.isr) for one in changes(plan_broker_return(image, SETTINGS, 2))} == {(2, None)}
+
+
+@pytest.mark.parametrize(("level", "leader"), [(11, 1), (12, -2)])
+def test_the_leader_epoch_grows_with_each_shrink_below_3_6(level: int, leader: int) -> None:
+    image = without_elr(level)
+    add_topic(image, 1, [[1, 2, 3]])
+    [change] = changes(plan_broker_loss(image, SETTINGS, 3))
+    assert (change.leader, list(change.isr or ())) == (leader, [1, 2])
 
 
 def test_who_of_several_eligible_ones_returns_first_leads_and_the_others_stay_eligible() -> None:

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from klamm.broker.simulated_broker import REGISTERED_FEATURES, BrokerError
+from klamm.broker.simulated_broker import BrokerError
 from klamm.controller.core import Answer, Call, Controller
 from klamm.controller.log import SegmentLog
 from klamm.controller.metadata.broker import BrokerState
@@ -16,6 +16,7 @@ from klamm.controller.settings import Settings
 from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration
 from klamm.protocol.messages.topics import create_topics, metadata
 from klamm.protocol.uuid import Uuid
+from tests.registrations import REGISTERED_FEATURES
 from tests.server.harness import (
     START_MS,
     RunningServer,

@@ -11,7 +11,6 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from klamm.broker.simulated_broker import REGISTERED_FEATURES
 from klamm.controller.data_limits import DataLimits
 from klamm.controller.settings import Settings
 from klamm.controller.topic_policy import Judgement
@@ -24,6 +23,7 @@ from klamm.protocol.messages.topics import create_topics, delete_topics, metadat
 from klamm.protocol.messages.transactions import init_producer_id
 from klamm.protocol.uuid import Uuid
 from tests.broker.data.batches import batch
+from tests.registrations import REGISTERED_FEATURES
 from tests.server.harness import settled
 from tests.server.held_servers import PATIENT, ROUNDS, FailingController, Held, held_server
 from tests.server.slow_disks import make_slow_log, open_slow_log

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from klamm.broker.log_dirs.directories import directory_id
-from klamm.broker.simulated_broker import REGISTERED_FEATURES, BrokerError
+from klamm.broker.simulated_broker import BrokerError
 from klamm.protocol.messages.brokers import broker_registration
 from klamm.protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, Feature
 from klamm.server.addresses import Address
@@ -18,6 +18,7 @@ from klamm.server.listener import PortTaken, open_listeners
 from klamm.server.listeners import Listener
 from klamm.server.node_listeners import open_node
 from klamm.server.request_log import RequestLog, RequestLogError
+from tests.registrations import REGISTERED_FEATURES
 from tests.server.harness import RunningServer, open_test_server
 
 TIMES = 3

@@ -7,10 +7,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from klamm.broker.simulated_broker import REGISTERED_FEATURES
 from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration, unregister_broker
 from klamm.protocol.messages.topics import create_topics
 from klamm.protocol.uuid import Uuid
+from tests.registrations import REGISTERED_FEATURES
 from tests.server.harness import RunningServer, open_test_server
 from tests.server.test_brokers import SESSION_SECONDS, accepts, broker
 

@@ -12,6 +12,7 @@ from klamm.controller.context import RequestContext
 from klamm.controller.effects import WentOffline
 from klamm.controller.metadata.broker import BrokerState
 from klamm.controller.metadata.image import MetadataImage, Topic
+from klamm.controller.metadata_versions import FIRST_LEVEL_WITH_LOG_DIRS
 from klamm.controller.outcome import Effect, Outcome
 from klamm.controller.transitions.broker_lifecycle import refuse_broker_epoch
 from klamm.protocol.errors import ErrorCode
@@ -47,7 +48,10 @@ def handle_assign_replicas_to_dirs(
 ) -> Outcome:
     """A code for each replica."""
     denied = context.refuse_cluster(AclOperation.CLUSTER_ACTION)
-    refusal = denied.code if denied else refuse_broker_epoch(image, request.broker_id, request.broker_epoch)
+    refusal = denied.code if denied else ErrorCode.NONE
+    if not refusal and image.features.metadata_version < FIRST_LEVEL_WITH_LOG_DIRS:
+        refusal = ErrorCode.UNSUPPORTED_VERSION
+    refusal = refusal or refuse_broker_epoch(image, request.broker_id, request.broker_epoch)
     if refusal:
         return Outcome(AssignReplicasToDirsResponse(error_code=refusal))
     asked = _Asked(image, image.brokers[request.broker_id])

@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterator
 from klamm.controller.authorizer import AclOperation
 from klamm.controller.context import RequestContext
 from klamm.controller.effects import BrokerContact, WentOffline
-from klamm.controller.feature_names import METADATA_VERSION
 from klamm.controller.log_records import Record, count_records
 from klamm.controller.metadata.broker import BrokerState
 from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata_versions import FIRST_LEVEL_WITH_CORDONS, FIRST_LEVEL_WITH_LOG_DIRS
 from klamm.controller.outcome import Effect, Outcome
 from klamm.controller.transitions.broker_lifecycle import (
     MAX_CHANGES_AT_ONCE,
@@ -29,9 +29,6 @@ from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequ
 from klamm.protocol.records.brokers import BrokerRegistrationChangeRecord
 from klamm.protocol.uuid import Uuid
 
-FIRST_LEVEL_WITH_CORDONS = 30
-"""Records have cordoned log directories from this level of metadata.version on."""
-
 
 def handle_broker_heartbeat(image: MetadataImage, request: BrokerHeartbeatRequest, context: RequestContext) -> Outcome:
     """Whether the broker has caught up with its registration, is fenced, and may stop."""
@@ -43,15 +40,16 @@ def handle_broker_heartbeat(image: MetadataImage, request: BrokerHeartbeatReques
     if broker is None or broker.broker_epoch != request.broker_epoch:
         return Outcome(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     before = broker_status(broker)
-    offline = frozenset(request.offline_log_dirs) & frozenset(broker.log_dirs)
+    level = image.features.metadata_version
+    offline = frozenset(request.offline_log_dirs if level >= FIRST_LEVEL_WITH_LOG_DIRS else ())
+    offline &= frozenset(broker.log_dirs)
     after = TRANSITIONS[before, _wish(image, request, broker, context, offline)]
     loses = after is BrokerStatus.UNFENCED and 0 < len(offline) < len(broker.log_dirs)
     many = loses and count_in_sync(image, broker.broker_id, offline) > MAX_CHANGES_AT_ONCE
     records: list[Record] = []
     if loses and not many:
         records += plan_broker_loss(image, context.settings, broker.broker_id, offline)
-    may_cordon = image.features.get(METADATA_VERSION, 0) >= FIRST_LEVEL_WITH_CORDONS
-    records += _log_dir_changes(request, broker, offline, may_cordon=may_cordon)
+    records += _log_dir_changes(request, broker, offline, may_cordon=level >= FIRST_LEVEL_WITH_CORDONS)
     records += plan_status(image, context.settings, broker, after)
     leaving = after is BrokerStatus.CONTROLLED_SHUTDOWN and before is not after
     shutdown_offset = context.log_end_offset + count_records(records) if leaving else None

@@ -14,6 +14,7 @@ from klamm.controller.feature_names import METADATA_VERSION
 from klamm.controller.log_records import Record, count_records
 from klamm.controller.metadata.broker import MIGRATING_DIRECTORY, REAL_BROKER
 from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata_versions import FIRST_LEVEL_WITH_LOG_DIRS
 from klamm.controller.outcome import Outcome
 from klamm.controller.transitions.broker_lifecycle import MAX_CHANGES_AT_ONCE
 from klamm.controller.transitions.leadership import (
@@ -67,7 +68,7 @@ def handle_broker_registration(
         rack=request.rack,
         fenced=existing.fenced if existing and same else True,
         in_controlled_shutdown=existing.in_controlled_shutdown if existing and same else False,
-        log_dirs=sorted(request.log_dirs),
+        log_dirs=sorted(request.log_dirs) if _has_log_dirs(image) else [],
     )
     return Outcome(
         BrokerRegistrationResponse(broker_epoch=epoch),
@@ -106,6 +107,8 @@ def _validate(image: MetadataImage, request: BrokerRegistrationRequest, context:
 
 def _validate_log_dirs(image: MetadataImage, request: BrokerRegistrationRequest) -> ErrorCode | None:
     log_dirs = request.log_dirs
+    if not _has_log_dirs(image):
+        return None
     if not log_dirs or len(set(log_dirs)) != len(log_dirs):
         return ErrorCode.INVALID_REGISTRATION
     if any(
@@ -116,6 +119,10 @@ def _validate_log_dirs(image: MetadataImage, request: BrokerRegistrationRequest)
         if broker.broker_id != request.broker_id and not set(broker.log_dirs).isdisjoint(log_dirs):
             return ErrorCode.INVALID_REGISTRATION
     return None
+
+
+def _has_log_dirs(image: MetadataImage) -> bool:
+    return image.features.metadata_version >= FIRST_LEVEL_WITH_LOG_DIRS
 
 
 def _validate_features(image: MetadataImage, request: BrokerRegistrationRequest) -> ErrorCode | None:

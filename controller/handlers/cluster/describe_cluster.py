@@ -7,6 +7,7 @@ the recorded texts. A broker answers every client; the controller requires ALTER
 from klamm.controller.authorizer import AclOperation
 from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata_versions import FIRST_LEVEL_WITH_CONTROLLERS
 from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.cluster.describe_cluster import (
@@ -33,6 +34,9 @@ def handle_describe_cluster(image: MetadataImage, request: DescribeClusterReques
             f"The request was sent to an endpoint of type {ENDPOINT_TYPES[own_type]}, but we wanted an endpoint of "
             f"type {ENDPOINT_TYPES[request.endpoint_type]}",
         )
+    if own_type == CONTROLLERS and image.features.metadata_version < FIRST_LEVEL_WITH_CONTROLLERS:
+        text = "Direct-to-controller communication is not supported with the current MetadataVersion."
+        return _refused(ErrorCode.UNSUPPORTED_VERSION, text)
     response = DescribeClusterResponse(endpoint_type=own_type, cluster_id=context.cluster.cluster_id)
     if own_type == CONTROLLERS:
         host, port = context.cluster.controller_end_point or ("", -1)

@@ -7,11 +7,12 @@ from klamm.controller.authorizer import AclOperation
 from klamm.controller.configs import in_hash_order, shortened
 from klamm.controller.context import RequestContext
 from klamm.controller.effects import QuorumUpgrade
-from klamm.controller.feature_names import KRAFT_VERSION
+from klamm.controller.feature_names import ELIGIBLE_LEADER_REPLICAS_VERSION, KRAFT_VERSION
+from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
-from klamm.controller.transitions.feature_updates import validate_feature_update
-from klamm.controller.transitions.features import finalized_levels
+from klamm.controller.transitions.feature_updates import Nodes, validate_feature_update
+from klamm.controller.transitions.features import elr_safety_records, finalized_levels, supported_features
 from klamm.protocol.messages.cluster.update_features import (
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
@@ -32,9 +33,11 @@ def handle_update_features(image: MetadataImage, request: UpdateFeaturesRequest,
     updates = {update.feature: update for update in request.feature_updates}
     present = finalized_levels(image, is_dynamic=context.cluster.is_dynamic)
     names = in_hash_order(updates, _ROOM)
+    proposed = present | {name: update.max_version_level for name, update in updates.items()}
+    nodes = Nodes(context.cluster.controller_id, supported_features(context.settings, image))
     for name in names:
         level, upgrade_type = updates[name].max_version_level, updates[name].upgrade_type
-        fault = validate_feature_update(image, present, context.cluster.controller_id, name, level, upgrade_type)
+        fault = validate_feature_update(image, present, proposed, nodes, name, level, upgrade_type)
         if fault:
             text = shortened(f"{_FAILED}{fault.message}")
             return Outcome(UpdateFeaturesResponse(error_code=fault.code, error_message=text))
@@ -42,7 +45,9 @@ def handle_update_features(image: MetadataImage, request: UpdateFeaturesRequest,
         error_message=None,
         results=[UpdatableFeatureResult(feature=name, error_message=_NO_ERROR) for name in names],
     )
-    records = [
+    has_elr = proposed.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0 and ELIGIBLE_LEADER_REPLICAS_VERSION in updates
+    records: list[Record] = elr_safety_records(image, context.settings) if has_elr else []
+    records += [
         FeatureLevelRecord(name=name, feature_level=updates[name].max_version_level)
         for name in names
         if name != KRAFT_VERSION  # it is in a control record

@@ -108,7 +108,8 @@ def _alter(asked: _Asked, topic: Topic, wanted: PartitionData) -> AlterPartition
     if refusal:
         return _refused(wanted, _known_code(refusal, asked.context.api_version))
     min_isr, unclean = _rules(asked, topic)
-    election = Election(acceptable_leaders=AcceptableLeaders(asked.image, partition), min_isr=min_isr, unclean=unclean)
+    acceptable = AcceptableLeaders(asked.image, partition)
+    election = Election(acceptable, min_isr, asked.image.features.elections, unclean=unclean)
     change = plan_partition_change(
         topic.topic_id, wanted.partition_index, partition, election, isr, wanted.leader_recovery_state
     )

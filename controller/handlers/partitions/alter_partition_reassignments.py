@@ -213,11 +213,12 @@ def _alter(asked: _Asked, topic: Topic, rules: _Rules, wanted: ReassignableParti
         return ApiError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {topic.name}:{wanted.partition_index}."
         )
-    acceptable = AcceptableLeaders(asked.image, partition)
+    acceptable, features = AcceptableLeaders(asked.image, partition), asked.image.features.elections
     if wanted.replicas is None:
-        change = _cancel(topic, key, partition, Election(acceptable, rules.min_isr, rules.unclean))
+        election = Election(acceptable, rules.min_isr, features, unclean=rules.unclean)
+        change = _cancel(topic, key, partition, election)
     else:
-        election = Election(acceptable, rules.min_isr)
+        election = Election(acceptable, rules.min_isr, features)
         change = _reassign(asked, topic, key, partition, wanted.replicas, election, rules.limits)
     if isinstance(change, ApiError):
         return change
@@ -244,7 +245,7 @@ def _cancel(
             f"Unable to revert partition assignment for {topic.name}:{key.partition_index} because it would require "
             "an unclean leader election.",
         )
-    if unclean and isr[0] not in election.acceptable_leaders:
+    if unclean and election.features.has_elr and isr[0] not in election.acceptable_leaders:
         isr = ()  # a replica that is not live is not in sync: another one leads, or an eligible one is waited for
     return plan_partition_change(
         topic.topic_id, key.partition_index, partition, election, isr, target=Assignment(replicas)

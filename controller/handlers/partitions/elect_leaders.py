@@ -142,6 +142,7 @@ def _elect(asked: _Asked, topic: Topic, partition_index: int, min_isr: int) -> A
     election = Election(
         acceptable_leaders=AcceptableLeaders(asked.image, partition),
         min_isr=min_isr,
+        features=asked.image.features.elections,
         unclean=not preferred,
         preferred=preferred,
     )

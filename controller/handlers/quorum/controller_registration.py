@@ -9,6 +9,7 @@ from klamm.controller.authorizer import AclOperation
 from klamm.controller.configs import invalid_request
 from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata_versions import FIRST_LEVEL_WITH_CONTROLLERS
 from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.messages.raft.controller_registration import (
@@ -28,7 +29,11 @@ def handle_controller_registration(
     image: MetadataImage, request: ControllerRegistrationRequest, context: RequestContext
 ) -> Outcome:
     """One RegisterControllerRecord, which replaces the controller's former one."""
-    if refusal := context.refuse_cluster(AclOperation.CLUSTER_ACTION) or _beyond_limits(image, request):
+    refusal = context.refuse_cluster(AclOperation.CLUSTER_ACTION)
+    if refusal is None and image.features.metadata_version < FIRST_LEVEL_WITH_CONTROLLERS:
+        text = "The current MetadataVersion is too old to support controller registrations."
+        refusal = ApiError(ErrorCode.UNSUPPORTED_VERSION, text)
+    if refusal := refusal or _beyond_limits(image, request):
         return Outcome(ControllerRegistrationResponse(error_code=refusal.code, error_message=refusal.message))
     record = RegisterControllerRecord(
         controller_id=request.controller_id,

@@ -11,6 +11,7 @@ from klamm.controller.configs import in_hash_order
 from klamm.controller.context import RequestContext
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata_versions import FIRST_LEVEL_WITH_SCRAM
 from klamm.controller.outcome import Outcome
 from klamm.controller.transitions.scram import DIGESTS, MAX_ITERATIONS, MIN_ITERATIONS, credential_of, credential_record
 from klamm.protocol.errors import ApiError, ErrorCode
@@ -30,6 +31,7 @@ MAX_SALT_BYTES: Final = 1_024
 MAX_USERS_PER_REQUEST: Final = 10_000
 _TWICE: Final = ApiError(ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
 _MISSING: Final = ApiError(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
+_TOO_OLD: Final = ApiError(ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM")
 _UNKNOWN: Final = ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
 _Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
@@ -50,7 +52,7 @@ def handle_alter_user_scram_credentials(
     for change in every:
         if change.name in errors:
             continue
-        fault = _fault(image, change)
+        fault = _TOO_OLD if image.features.metadata_version < FIRST_LEVEL_WITH_SCRAM else _fault(image, change)
         if fault is None and changes.pop(change.name, None) is not None:
             fault = _TWICE
         if fault is None:

@@ -14,6 +14,7 @@ from klamm.controller.handlers.tokens.token_rules import (
     Principal,
     joined,
     requester_of,
+    tokens_are_supported,
 )
 from klamm.controller.metadata.delegation_tokens import DelegationToken
 from klamm.controller.metadata.image import MetadataImage
@@ -49,8 +50,8 @@ def handle_create_delegation_token(
         response.issue_timestamp_ms = response.expiry_timestamp_ms = response.max_timestamp_ms = _NO_TIME
         return Outcome(response)
     key = secret_key(context.settings)
-    if key is None:
-        response.error_code = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    if key is None or not tokens_are_supported(image):
+        response.error_code = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED if key is None else ErrorCode.UNSUPPORTED_VERSION
         return Outcome(response)
     lifetime_ms = context.settings.static_int("delegation.token.max.lifetime.ms")
     if request.max_lifetime_ms > 0:

@@ -7,6 +7,7 @@ from klamm.controller.authorizer import ANONYMOUS
 from klamm.controller.context import RequestContext
 from klamm.controller.metadata.delegation_tokens import DelegationToken
 from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata_versions import FIRST_LEVEL_WITH_DELEGATION_TOKENS
 from klamm.controller.transitions.delegation_tokens import find_by_hmac, secret_key
 from klamm.protocol.errors import ErrorCode
 
@@ -36,11 +37,18 @@ def requester_of(context: RequestContext) -> Principal:
     return split_principal(context.requester.principal or ANONYMOUS)
 
 
+def tokens_are_supported(image: MetadataImage) -> bool:
+    """Whether the metadata log can have delegation tokens."""
+    return image.features.metadata_version >= FIRST_LEVEL_WITH_DELEGATION_TOKENS
+
+
 def own_token(image: MetadataImage, context: RequestContext, secret: bytes) -> DelegationToken | ErrorCode:
     """The token with this secret, if the requester may renew it, or why not."""
     key = secret_key(context.settings)
     if key is None:
         return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    if not tokens_are_supported(image):
+        return ErrorCode.UNSUPPORTED_VERSION
     token = find_by_hmac(image, key, secret)
     if token is None:
         return ErrorCode.DELEGATION_TOKEN_NOT_FOUND

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 
 import pytest
 
+from klamm.controller.releases import RELEASES, Emulation
 from klamm.controller.transitions.feature_updates import UpgradeType
-from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.brokers.broker_registration import Feature
 from klamm.protocol.messages.cluster.api_versions import ApiVersionsRequest
 from klamm.protocol.messages.cluster.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from klamm.protocol.messages.groups.consumer_group_describe import ConsumerGroupDescribeRequest
-from klamm.protocol.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from klamm.protocol.records.cluster import FeatureLevelRecord
+from klamm.protocol.records.configs import ConfigRecord
 from tests.controller.handlers.cluster import DrivenCluster
 from tests.controller.image_facts import image_facts
 from tests.controller.snapshots import rebuilt
@@ -122,43 +122,54 @@ def test_the_metadata_version_stays(kind: int, reason: str) -> None:
     assert update(cluster, ("metadata.version", 30, UP)) == (0, None)
 
 
-def test_eligible_leader_replicas_stay_on() -> None:
+@pytest.mark.parametrize(("now", "then", "allowed"), [
+    (30, 29, False), (29, 24, True), (29, 23, True), (24, 22, False), (22, 17, True), (18, 16, False), (16, 15, True),
+    (15, 14, False), (14, 13, False), (13, 12, False), (12, 11, True), (11, 10, False), (10, 8, True), (8, 7, False),
+])  # fmt: skip
+def test_the_metadata_version_can_be_lowered_where_no_level_between_changed_the_metadata(
+    now: int, then: int, *, allowed: bool
+) -> None:
+    cluster = DrivenCluster(1, metadata_version=now)
+    code, _ = update(cluster, ("metadata.version", then, SAFE))
+    assert (code, cluster.image.features["metadata.version"]) == ((0, then) if allowed else (95, now))
+
+
+def test_eligible_leader_replicas_are_turned_off_and_on() -> None:
     cluster = DrivenCluster(1)
-    assert update(cluster, ("eligible.leader.replicas.version", 0, SAFE))[0] == 95
-    assert update(cluster, ("eligible.leader.replicas.version", 1, UP)) == (0, None)
+    elr = "eligible.leader.replicas.version"
+    assert update(cluster, (elr, 0, SAFE)) == (0, None)
+    broker = ConfigRecord(resource_type=4, resource_name="1", name="min.insync.replicas", value="3")
+    cluster.controller.commit_steered([broker, ConfigRecord(resource_type=4, name="min.insync.replicas", value=None)])
+    with cluster.writing() as records:
+        assert update(cluster, (elr, 1, UP), validate_only=True) == (0, None)
+        assert records == []
+        assert update(cluster, (elr, 1, UP)) == (0, None)
+    assert records == [
+        ConfigRecord(resource_type=4, name="min.insync.replicas", value="1"),
+        ConfigRecord(resource_type=4, resource_name="1", name="min.insync.replicas", value=None),
+        FeatureLevelRecord(name=elr, feature_level=1),
+    ]
+    with cluster.writing() as records:
+        assert update(cluster, (elr, 1, UP)) == (0, None)
+    assert records == [FeatureLevelRecord(name=elr, feature_level=1)]
 
 
-def test_a_static_quorum_becomes_dynamic_and_stays_so() -> None:
-    static, dynamic = DrivenCluster(1), DrivenCluster(1, configs={"controller.quorum.bootstrap.servers": "h:1"})
-    assert "kraft.version" not in finalized(static)
-    assert finalized(dynamic)["kraft.version"] == 1
-    assert update(static, ("kraft.version", 0, SAFE)) == (0, None)
-    end_offset = static.log.end_offset
-    assert update(static, ("kraft.version", 1, UP), validate_only=True) == (0, None)
-    assert static.log.end_offset == end_offset
-    assert "kraft.version" not in finalized(static)
-    assert update(static, ("kraft.version", 1, UP), ("streams.version", 0, SAFE)) == (0, None)
-    assert static.log.end_offset == end_offset + 3
-    assert finalized(static)["kraft.version"] == 1
-    assert update(static, ("kraft.version", 0, SAFE))[0] == 95
-    static.start()
-    assert finalized(static)["kraft.version"] == 1
-    assert "streams.version" not in finalized(static)
-    assert update(dynamic, ("kraft.version", 1, UP)) == (0, None)
-    assert update(dynamic, ("kraft.version", 0, SAFE))[0] == 95
-    assert finalized(dynamic)["kraft.version"] == 1
+def test_eligible_leader_replicas_need_a_metadata_version() -> None:
+    """The level after the request counts."""
+    cluster = DrivenCluster(1, metadata_version=22)
+    name = "eligible.leader.replicas.version"
+    reason = f"{name} could not be set to 1 because it depends on metadata.version level 23"
+    assert update(cluster, (name, 1, UP)) == (95, f"{FAILED}Invalid update version 1 for feature {name}. {reason}")
+    assert update(cluster, (name, 0, SAFE)) == (0, None)
+    assert update(cluster, (name, 1, UP), ("metadata.version", 23, UP)) == (0, None)
 
 
-def test_without_group_version_there_are_no_consumer_groups_of_the_new_protocol() -> None:
-    cluster = DrivenCluster(1)
-    assert update(cluster, ("group.version", 0, SAFE)) == (0, None)
-    heartbeat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m")
-    assert cluster.ask(heartbeat).error_code == ErrorCode.UNSUPPORTED_VERSION
-    (described,) = cluster.ask(ConsumerGroupDescribeRequest(group_ids=["g"])).groups
-    assert described.error_code == ErrorCode.UNSUPPORTED_VERSION
-
-
-def test_a_long_name_fits_into_the_answer() -> None:
-    code, text = update(DrivenCluster(1), ("f" * 30_000, 1, UP))
-    assert code == 95
-    assert len(text or "") < 32_000
+def test_the_levels_are_those_of_the_release() -> None:
+    cluster = DrivenCluster(0, emulation=Emulation(RELEASES["3.6"]))
+    for name, level, reason in (
+        ("metadata.version", 15, "Local controller 3000 only supports versions 1-14"),
+        ("group.version", 1, "Local controller 3000 does not support this feature."),
+    ):
+        text = f"{FAILED}Invalid update version {level} for feature {name}. {reason}"
+        assert update(cluster, (name, level, UP)) == (95, text)
+    assert update(cluster, ("metadata.version", 14, UP)) == (0, None)

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.stream.Collectors;
+import org.apache.kafka.common.DirectoryId;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.metadata.PartitionChangeRecord;
 import org.apache.kafka.metadata.LeaderRecoveryState;
@@ -16,9 +17,12 @@ import org.apache.kafka.metadata.placement.PartitionAssignment;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 import org.apache.kafka.server.common.MetadataVersion;
 
-/** Has Kafka's PartitionChangeBuilder decide cases. In: a case per line, fields split by "|". Out: the record, or "none". */
+/** Has Kafka's PartitionChangeBuilder decide cases. In: a case per line, fields split by "|". Out: the record, or "none".
+ *  Arguments: the level of metadata.version, and whether eligible leader replicas are on. */
 public class ChangePartitions {
     private static final Uuid TOPIC = new Uuid(1, 1);
+    private static MetadataVersion metadataVersion = MetadataVersion.LATEST_PRODUCTION;
+    private static boolean elrEnabled = true;
 
     static List<Integer> ints(String text) {
         return text.isEmpty() ? new ArrayList<>()
@@ -38,6 +42,8 @@ public class ChangePartitions {
     }
 
     public static void main(String[] args) throws Exception {
+        if (args.length > 0) metadataVersion = MetadataVersion.fromFeatureLevel(Short.parseShort(args[0]));
+        if (args.length > 1) elrEnabled = Boolean.parseBoolean(args[1]);
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         for (String line; (line = in.readLine()) != null; ) {
             System.out.println(decided(line.split("\\|", -1)));
@@ -54,8 +60,9 @@ public class ChangePartitions {
             .setLeaderRecoveryState(LeaderRecoveryState.of(Byte.parseByte(f[7]))).build();
         List<Integer> acceptable = ints(f[8]);
         PartitionChangeBuilder builder = new PartitionChangeBuilder(partition, TOPIC, 0, acceptable::contains,
-            MetadataVersion.LATEST_PRODUCTION, Integer.parseInt(f[9]), true);
-        builder.setDefaultDirProvider(ChangePartitions::directory);
+            metadataVersion, Integer.parseInt(f[9]), elrEnabled);
+        builder.setDefaultDirProvider(metadataVersion.isDirectoryAssignmentSupported()
+            ? ChangePartitions::directory : broker -> DirectoryId.MIGRATING);
         if (f[10].equals("unclean")) builder.setElection(PartitionChangeBuilder.Election.UNCLEAN);
         if (f[10].equals("preferred")) builder.setElection(PartitionChangeBuilder.Election.PREFERRED);
         switch (f[11]) {

@@ -148,7 +148,7 @@ def test_a_volume_that_is_full_at_the_start_is_told_and_left_fit_for_the_next_on
 
 
 def old_metadata_version(data_dir: Path) -> None:
-    features = [FeatureLevelRecord(name="metadata.version", feature_level=25)]
+    features = [FeatureLevelRecord(name="metadata.version", feature_level=6)]
     write_log(data_dir, [features, [TopicRecord(name="old", topic_id=Uuid(bytes(15) + b"\1"))]])
 
 
@@ -192,17 +192,14 @@ def test_a_directory_of_an_earlier_time_or_with_a_hole_is_refused_and_left_alone
     assert contents(data_dir) == before
 
 
-def test_a_log_of_an_older_metadata_version_is_refused(tmp_path: Path) -> None:
-    """Its records can be read, but no others may be added, because they would be newer than the level that its readers
-    know."""
+def test_a_log_of_a_metadata_version_before_3_3_is_refused(tmp_path: Path) -> None:
+    """As by Apache Kafka 4.3."""
     old_metadata_version(tmp_path)
     (segment,) = segment_files(tmp_path)
     before = segment.read_bytes()
     for _ in range(2):
         line = refused_on(tmp_path)
-        assert line.startswith(
-            "the metadata log is at metadata.version 25 without eligible leader replicas, and Klamm "
-        )
+        assert line.startswith("the metadata log is at metadata.version 6, and Klamm supports only 7 to 30, like ")
     assert segment.read_bytes().startswith(before)
 
 
