@@ -155,11 +155,13 @@ class SimulatedBrokers:
         self, now: float, refused: Callable[[int, ErrorCode], None], ended: Callable[[SimulatedBroker], None]
     ) -> None:
         """Send the heartbeats that are due at `now`, by the event loop's clock in seconds. `ended` is called with each
-        broker that goes down because of the response. `refused` is called with the broker's id and the error of each
-        other heartbeat that the controller refuses. A heartbeat that would change the metadata while a long request is
-        decided remains due."""
+        broker that goes down because of the response, or because it could not report that a log directory failed.
+        `refused` is called with the broker's id and the error of each other heartbeat that the controller refuses. A
+        heartbeat that would change the metadata while a long request is decided remains due."""
         for broker in self.by_id.values():
             was_up = broker.is_up
+            if broker.has_unreported_loss(self._clock_ms()):
+                broker.go_down(cleanly=False)
             try:
                 code = broker.beat(now)
             except Busy:

@@ -15,7 +15,8 @@ from klamm.broker.telemetry.instances import ClientInstances
 from klamm.broker.topic_creation_errors import CreationErrors
 from klamm.controller.core import Call, Controller
 from klamm.controller.metadata.broker import BrokerState, EndPoint
-from klamm.controller.metadata_versions import FIRST_LEVEL_WITH_LOG_DIRS
+from klamm.controller.metadata.image import BROKER_RESOURCE
+from klamm.controller.metadata_versions import FIRST_LEVEL_WITH_CORDONS, FIRST_LEVEL_WITH_LOG_DIRS
 from klamm.controller.quotas.usage import ClientRates, windows_of
 from klamm.controller.transitions.features import supported_features
 from klamm.protocol.api import Api
@@ -63,6 +64,7 @@ class SimulatedBroker:
         "incarnation_id",
         "is_up",
         "log_dirs",
+        "lost_directory_at_ms",
         "next_heartbeat_at",
         "producer_ids",
         "rack",
@@ -98,6 +100,8 @@ class SimulatedBroker:
         """The fetch sessions of its clients; None before the first one."""
         self.creation_errors = CreationErrors()
         """Why internal topics of streams groups could not be created."""
+        self.lost_directory_at_ms: int | None = None
+        """When a log directory went offline, by the controller's clock; None: the controller knows it."""
         self.disk_is_away = False
         """Whether heartbeats report all directories as offline. The broker stays up, so that clients get its errors."""
         self._controller = controller
@@ -114,6 +118,7 @@ class SimulatedBroker:
         known = self._controller.image.brokers.get(self.broker_id)
         if known is not None:
             self.log_dirs.adopt(known.log_dirs)
+        self.read_cordons()
         reason = "its disk is away" if self.disk_is_away else self.log_dirs.start()
         if reason is not None:
             raise BrokerError(f"broker {self.broker_id} cannot start: {reason}")
@@ -177,7 +182,7 @@ class SimulatedBroker:
     def go_down(self, *, cleanly: bool) -> None:
         """Stop: `cleanly` after a controlled shutdown, or without a registration. Otherwise the controller fences the
         broker when its session expires."""
-        self.is_up, self.next_heartbeat_at = False, math.inf
+        self.is_up, self.next_heartbeat_at, self.lost_directory_at_ms = False, math.inf, None
         if self.fetch_sessions is not None:
             self.fetch_sessions.clear()
         self.rates, self.client_instances = ClientRates(self.rates.windows), ClientInstances()
@@ -260,6 +265,7 @@ class SimulatedBroker:
             want_fence=not self._has_registered_dirs and len(self._offline_log_dirs()) == len(self.log_dirs.all),
             want_shut_down=want_shut_down,
             offline_log_dirs=self._offline_log_dirs(),
+            cordoned_log_dirs=self._cordoned_log_dirs(),
         )
         response: BrokerHeartbeatResponse = self._ask(broker_heartbeat.API, request)
         return response
@@ -268,6 +274,34 @@ class SimulatedBroker:
         if self.disk_is_away:
             return [one.directory_id for one in self.log_dirs.all]
         return self.log_dirs.offline_ids
+
+    def read_cordons(self) -> None:
+        """Close and open log directories to new replicas as `cordoned.log.dirs` of this broker says."""
+        name = "cordoned.log.dirs"
+        own = self._controller.image.config(BROKER_RESOURCE, str(self.broker_id))
+        paths = own.get(name) or self._controller.settings.static_configs_of(self.broker_id).get(name) or ""
+        self.log_dirs.cordon(paths)
+
+    def _cordoned_log_dirs(self) -> list[Uuid] | None:
+        """What a heartbeat reports; None while none was ever cordoned, or the log cannot have cordons."""
+        image = self._controller.image
+        cordoned = sorted(one.directory_id for one in self.log_dirs.all if one.is_cordoned)
+        known = image.brokers.get(self.broker_id)
+        is_said = cordoned or (known is not None and known.cordoned_log_dirs is not None)
+        return cordoned if is_said and image.features.metadata_version >= FIRST_LEVEL_WITH_CORDONS else None
+
+    def has_unreported_loss(self, now_ms: int) -> bool:
+        """Whether a log directory has been offline for `log.dir.failure.timeout.ms` without the controller's having
+        noted it. Kafka's broker halts then."""
+        if self.lost_directory_at_ms is None or not self.is_up:
+            return False
+        known = self._controller.image.brokers.get(self.broker_id)
+        listed = known.log_dirs if known is not None and known.incarnation_id == self.incarnation_id else ()
+        if set(listed).isdisjoint(self.log_dirs.offline_ids):
+            self.lost_directory_at_ms = None
+            return False
+        settings = self._controller.settings
+        return now_ms - self.lost_directory_at_ms >= settings.static_int("log.dir.failure.timeout.ms", self.broker_id)
 
     def _ask(self, api: Api[Any, Any], request: Message) -> Any:
         call = Call(api, api.latest_stable, request, "controller", client_id=str(self.broker_id))

@@ -150,7 +150,7 @@ class Steering:
             raise SteeringRefused(f"log directory {path[:200]} of broker {broker_id} has failed already")
         directory.is_whole = False
         if broker.is_up:
-            self._brokers.log_dir_work.lose(broker, directory)
+            self._brokers.log_dir_work.lose(broker, directory, self._clock_ms())
             if (reason := broker.log_dirs.reason_to_halt) is not None:
                 self._events.warning("a broker stops: " + reason, broker_id=broker_id)
                 await self._stop(broker_id, "crash")

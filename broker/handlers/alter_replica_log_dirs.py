@@ -48,9 +48,7 @@ class ReplicasMoved:
         for key in self.ends:
             work.moves.cancel(self.broker_id, key)
         for key, directory_id in self.begins.items():
-            found = self.brokers.data.find(*key)
-            start_offset = 0 if found is None else found.log.log_start_offset
-            work.moves.begin(self.broker_id, key, directory_id, start_offset, now_ms)
+            work.moves.begin(self.broker_id, key, directory_id, self.brokers.data.find(*key), now_ms)
         for (topic_name, index), path in self.preferred.items():
             work.placed.prefer(self.broker_id, topic_name, index, path)
 
@@ -109,6 +107,8 @@ def _move(
     target = log_dirs.at(path)
     if target is None or not target.is_online:
         return ErrorCode.LOG_DIR_NOT_FOUND if target is None else ErrorCode.KAFKA_STORAGE_ERROR
+    if target.is_cordoned:
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT
     topic = image.topics_by_name.get(topic_name)
     if topic is None or not 0 <= index < image.partition_count(topic):
         return _prefer(moved, replica, path) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -6,11 +6,15 @@ broker's replicas. As in Kafka, a directory that failed is used again only after
 
 import hashlib
 from collections.abc import Sequence
+from typing import Final
 
 from klamm.controller.config_definitions.table import broker_definitions
 from klamm.controller.settings import Settings
 from klamm.protocol.uuid import Uuid
 from klamm.quick_dataclasses import dataclass
+
+ALL_DIRECTORIES: Final = "*"
+"""What stands for every directory in `cordoned.log.dirs`."""
 
 
 @dataclass(slots=True)
@@ -23,6 +27,8 @@ class LogDir:
     """Whether its disk works. Set by a user of the simulation."""
     is_online: bool = True
     """Whether the running broker uses it."""
+    is_cordoned: bool = False
+    """Whether it takes no new replicas (`cordoned.log.dirs`)."""
 
 
 class LogDirs:
@@ -48,6 +54,12 @@ class LogDirs:
     def offline_ids(self) -> list[Uuid]:
         """The ids that heartbeats report as offline."""
         return [one.directory_id for one in self.all if not one.is_online]
+
+    def cordon(self, paths: str) -> None:
+        """Close the directories in a value of `cordoned.log.dirs` to new replicas, and open the others."""
+        named = {path.strip() for path in paths.split(",")}
+        for one in self.all:
+            one.is_cordoned = ALL_DIRECTORIES in named or one.path in named
 
     def at(self, path: str) -> LogDir | None:
         """The directory with this path; None: the config has none."""

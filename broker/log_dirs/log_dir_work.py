@@ -13,10 +13,12 @@ from klamm.broker.log_dirs.placed_replicas import PlacedReplicas
 from klamm.broker.simulated_broker import SimulatedBroker
 from klamm.controller.busy import Busy
 from klamm.controller.metadata.delta import Delta
-from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata.image import BROKER_RESOURCE, MetadataImage
 from klamm.controller.metadata.partition import LogKey
 from klamm.controller.settings import Settings
 
+MOVES_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+CORDONS: Final = "cordoned.log.dirs"
 REPORTED_AT_ONCE: Final = 500
 """The most replicas whose directories all brokers report in one tick, at some 20 µs each."""
 
@@ -32,6 +34,9 @@ class LogDirWork:
         self._brokers = brokers
         self._data = data
         self._up: frozenset[int] = frozenset()
+        self._cordoning: set[str] = set()
+        """The brokers whose `cordoned.log.dirs` changed, as the resources are named."""
+        self._has_read_configs = False
 
     def note_who_is_up(self, now_ms: int) -> None:
         """Moves pause while their broker is down. A broker that comes up chooses directories."""
@@ -48,14 +53,22 @@ class LogDirWork:
     def follow(self, image: MetadataImage, delta: Delta) -> None:
         """Apply the changes of a batch of the metadata log."""
         self.placed.follow(image, delta)
+        for resource_type, resource_name, name in delta.configs:
+            if resource_type == BROKER_RESOURCE and name == MOVES_RATE:
+                self._throttle(image, resource_name)
+            elif resource_type == BROKER_RESOURCE and name == CORDONS:
+                self._cordoning.add(resource_name)
 
-    def lose(self, broker: SimulatedBroker, directory: LogDir) -> None:
+    def lose(self, broker: SimulatedBroker, directory: LogDir, now_ms: int) -> None:
         """A directory goes offline: nothing is moved into it or out of it."""
         directory.is_online = False
+        if broker.lost_directory_at_ms is None:
+            broker.lost_directory_at_ms = now_ms
         self.moves.lose(broker.broker_id, directory.directory_id)
 
     def tick(self, image: MetadataImage, now_ms: int) -> None:
         """Choose directories, complete moves, and report both to the controller."""
+        self._follow_configs(image)
         self.placed.step(image)
         for broker_id, key, future in self.moves.due(now_ms):
             self._follow_move(image, broker_id, key, future, now_ms)
@@ -73,6 +86,29 @@ class LogDirWork:
                 self.placed.reported(broker_id, directories)
             left -= sum(len(topic.partitions) for directory in directories for topic in directory.topics)
 
+    def _follow_configs(self, image: MetadataImage) -> None:
+        """Read the configs of a log that was there at the start, and let brokers report changed cordons."""
+        if not self._has_read_configs:
+            self._has_read_configs = True
+            for resource_type, resource_name in image.configs:
+                if resource_type == BROKER_RESOURCE:
+                    self._throttle(image, resource_name)
+        while self._cordoning:
+            name = self._cordoning.pop()
+            broker = self._brokers.get(int(name)) if name else None
+            if broker is None or not broker.is_up:
+                continue
+            broker.read_cordons()
+            try:
+                broker.report_disks()
+            except Busy:
+                self._cordoning.add(name)
+                return  # a long request is being decided
+
+    def _throttle(self, image: MetadataImage, resource_name: str) -> None:
+        value = image.config(BROKER_RESOURCE, resource_name).get(MOVES_RATE)
+        self.moves.throttle(int(resource_name) if resource_name else None, None if value is None else int(value))
+
     def _follow_move(
         self, image: MetadataImage, broker_id: int, key: LogKey, future: FutureReplica, now_ms: int
     ) -> None:
@@ -86,8 +122,8 @@ class LogDirWork:
         copied = self.moves.end_offset(broker_id, future, found, now_ms)
         there = found is not None and broker_id in found.replicas
         missing = found.log_end_offset(broker_id, now_ms) - copied if found is not None and there else 0
-        if missing > 0:
-            self.moves.postpone(broker_id, key, missing, now_ms)
+        if missing > 0 and found is not None:
+            self.moves.postpone(broker_id, key, missing, found, now_ms)
             return
         self.moves.cancel(broker_id, key)
         self.placed.choose(broker_id, key, future.directory_id)

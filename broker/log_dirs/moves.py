@@ -4,8 +4,10 @@ A future replica copies the records of the present one, and takes its place when
 function of time, as for followers (`klamm.broker.data.replicated_log`). Soft state: it ends with the process.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
+from math import ceil
 from typing import Final
 
 from klamm.broker.data.data_plane import DataPlane
@@ -28,6 +30,8 @@ class FutureReplica:
     directory_id: Uuid
     offset: int
     since_ms: int | None
+    rate: float
+    """The messages per second that it has copied since then."""
 
 
 class Moves:
@@ -37,6 +41,9 @@ class Moves:
         """`rate`: the messages per second that a move copies; `rate_of`: those of single brokers."""
         self._rates, self._rate = rate_of, rate
         self._moves: dict[tuple[int, LogKey], FutureReplica] = {}
+        self._counts: Counter[int] = Counter()
+        """The moves of each broker."""
+        self._throttles: dict[int | None, int] = {}
         self._due: list[tuple[int, int, LogKey]] = []
         """When (ms) to check each move, as a heap, which also has outdated entries."""
 
@@ -51,14 +58,17 @@ class Moves:
         """The future replicas on a broker."""
         return ((key, future) for (owner, key), future in self._moves.items() if owner == broker_id)
 
-    def begin(self, broker_id: int, key: LogKey, directory_id: Uuid, start_offset: int, now_ms: int) -> None:
-        """Begin to copy a replica into a directory."""
-        self._moves[broker_id, key] = FutureReplica(directory_id, start_offset, now_ms)
+    def begin(self, broker_id: int, key: LogKey, directory_id: Uuid, found: ReplicatedLog | None, now_ms: int) -> None:
+        """Begin to copy a replica into a directory; `found` is the partition, None if it never held a record."""
+        start_offset = 0 if found is None else found.log.log_start_offset
+        self._counts[broker_id] += (broker_id, key) not in self._moves
+        self._moves[broker_id, key] = FutureReplica(directory_id, start_offset, now_ms, self._rate_of(broker_id, found))
         heappush(self._due, (now_ms, broker_id, key))
 
     def cancel(self, broker_id: int, key: LogKey) -> None:
         """Give a move up, if there is one."""
-        self._moves.pop((broker_id, key), None)
+        if self._moves.pop((broker_id, key), None) is not None:
+            self._counts[broker_id] -= 1
 
     def lose(self, broker_id: int, directory_id: Uuid) -> None:
         """Give the moves into a directory up, because it went offline."""
@@ -84,7 +94,7 @@ class Moves:
             return 0
         copied = future.offset
         if future.since_ms is not None:
-            copied += self._rates.get(broker_id, self._rate) * (now_ms - future.since_ms + 1) // 1000
+            copied += int(future.rate * (now_ms - future.since_ms + 1) / 1000)
         return max(min(copied, found.log_end_offset(broker_id, now_ms)), found.log.log_start_offset)
 
     def due(self, now_ms: int) -> Iterator[tuple[int, LogKey, FutureReplica]]:
@@ -97,8 +107,30 @@ class Moves:
             if future is not None and future.since_ms is not None:
                 yield broker_id, key, future
 
-    def postpone(self, broker_id: int, key: LogKey, missing: int, now_ms: int) -> None:
-        """Check a move again when it will have copied so many more messages, or sooner."""
-        rate = self._rates.get(broker_id, self._rate)
-        wait_ms = min(-(-missing * 1000 // rate), LONGEST_PAUSE_MS) if rate else LONGEST_PAUSE_MS
+    def postpone(self, broker_id: int, key: LogKey, missing: int, found: ReplicatedLog, now_ms: int) -> None:
+        """Check a move again when it will have copied so many more messages, or sooner. From now on it copies at the
+        rate of now."""
+        future, rate = self._moves[broker_id, key], self._rate_of(broker_id, found)
+        if rate != future.rate:
+            future.offset = self.end_offset(broker_id, future, found, now_ms)
+            future.since_ms, future.rate = now_ms, rate
+        wait_ms = min(ceil(missing * 1000 / rate), LONGEST_PAUSE_MS) if rate else LONGEST_PAUSE_MS
         heappush(self._due, (now_ms + max(1, wait_ms), broker_id, key))
+
+    def throttle(self, broker_id: int | None, bytes_per_second: int | None) -> None:
+        """Bound what the moves of a broker copy in a second, together; None: without a bound of its own. The broker
+        None is every other one."""
+        self._throttles.pop(broker_id, None)
+        if bytes_per_second is not None:
+            self._throttles[broker_id] = bytes_per_second
+
+    def _rate_of(self, broker_id: int, found: ReplicatedLog | None) -> float:
+        """The messages per second that a move copies. The moves of a broker share its throttle evenly, and a message
+        has the average size of the partition's."""
+        rate = self._rates.get(broker_id, self._rate)
+        bound = self._throttles.get(broker_id, self._throttles.get(None))
+        if bound is None or found is None:
+            return rate
+        log = found.log
+        average = log.size_bytes / max(1, log.log_end_offset - log.log_start_offset)
+        return min(rate, bound / max(1, self._counts[broker_id]) / average) if average else rate

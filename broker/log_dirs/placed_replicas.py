@@ -199,7 +199,9 @@ class PlacedReplicas:
         preferred = None if path is None else log_dirs.at(path)
         if preferred is not None and preferred.is_online:
             return preferred
-        return min(log_dirs.online, key=lambda one: self._counts.get(one.directory_id, 0), default=None)
+        # As in Kafka: where all directories are cordoned, the first one is taken.
+        open_ones = [one for one in log_dirs.online if not one.is_cordoned] or log_dirs.online[:1]
+        return min(open_ones, key=lambda one: self._counts.get(one.directory_id, 0), default=None)
 
     def _count(self, image: MetadataImage) -> dict[Uuid, int]:
         """The number of replicas in each log directory. A topic that was deleted no longer counts."""

@@ -44,7 +44,6 @@ READ_AS_CLIENTS_DO = {
 }
 """Configs with which simulated brokers connect to real ones; the admin client reads them."""
 WRITTEN_ELSEWHERE = {
-    "cordoned.log.dirs": "a config that logs of older releases cannot have",
     "compression.type": "a config that internal topics are made with",
     "retention.ms": "a config that internal topics are made with",
     "segment.bytes": "a config that internal topics are made with",

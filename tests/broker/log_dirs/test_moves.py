@@ -42,7 +42,7 @@ class Data:
 
 def begun(rates: dict[int, int] | None = None) -> Moves:
     moves = Moves(MappingProxyType(rates or {}), RATE)
-    moves.begin(1, KEY, ELSEWHERE, 0, 1_000)
+    moves.begin(1, KEY, ELSEWHERE, log_of(100), 1_000)
     return moves
 
 
@@ -89,21 +89,56 @@ def test_it_is_checked_when_it_may_be_complete_and_once_a_second_at_least() -> N
     assert [one[:2] for one in moves.due(1_000)] == [(1, KEY)]
     assert list(moves.due(1_000)) == [], "each check is one"
     for missing, wait_ms in ((1, 10), (2, 20), (99, 990), (100, LONGEST_PAUSE_MS), (10**6, LONGEST_PAUSE_MS)):
-        moves.postpone(1, KEY, missing, 1_000)
+        moves.postpone(1, KEY, missing, log_of(100), 1_000)
         assert list(moves.due(1_000 + wait_ms - 1)) == [], missing
         assert len(list(moves.due(1_000 + wait_ms))) == 1, missing
     fast, stopped = begun({1: 10**9}), begun({1: 0})
     for moves, wait_ms in ((fast, 1), (stopped, LONGEST_PAUSE_MS)):
         list(moves.due(1_000))
-        moves.postpone(1, KEY, 5, 1_000)
+        moves.postpone(1, KEY, 5, log_of(100), 1_000)
         assert list(moves.due(1_000 + wait_ms - 1)) == []
         assert len(list(moves.due(1_000 + wait_ms))) == 1
 
 
+def test_the_moves_of_a_broker_share_its_throttle() -> None:
+    """A message counts with the average size of its partition's messages."""
+    found = log_of(100)
+    size = found.log.size_bytes / 100
+    moves = Moves(MappingProxyType({}), RATE)
+    moves.throttle(None, int(10 * size))
+    moves.begin(1, KEY, ELSEWHERE, found, 1_000)
+    assert end(moves, found, 2_999) in {19, 20}, "ten messages a second"
+    moves.begin(1, (TOPIC, 1), ELSEWHERE, found, 3_000)
+    moves.postpone(1, KEY, 80, found, 2_999)
+    assert end(moves, found, 4_998) in {28, 29, 30}, "five for each of two moves"
+    moves.throttle(1, 0)
+    moves.postpone(1, KEY, 70, found, 4_998)
+    assert end(moves, found, 90_000) in {28, 29, 30}, "its own throttle counts before that of all brokers"
+    moves.throttle(1, None)
+    moves.throttle(None, None)
+    moves.postpone(1, KEY, 70, found, 90_000)
+    assert end(moves, found, 90_499) in {78, 79, 80}, "the rate without a throttle"
+    moves.throttle(1, 10**9)
+    moves.postpone(1, KEY, 20, found, 90_499)
+    assert end(moves, found, 90_599) in {88, 89, 90}, "a throttle does not accelerate"
+
+
+def test_a_move_that_ended_leaves_its_share_of_the_throttle() -> None:
+    found = log_of(100)
+    moves = begun()
+    moves.throttle(1, int(10 * found.log.size_bytes / 100) + 1)
+    for index in (1, 1, 2):
+        moves.begin(1, (TOPIC, index), ELSEWHERE, found, 1_000)
+    for index in (1, 2, 2):
+        moves.cancel(1, (TOPIC, index))
+    moves.postpone(1, KEY, 100, found, 1_000)
+    assert end(moves, found, 1_999) == 10
+
+
 def test_moves_end_one_by_one_and_with_their_directory() -> None:
     moves = begun()
-    moves.begin(2, KEY, ELSEWHERE, 0, 1_000)
-    moves.begin(1, (TOPIC, 1), THERE, 0, 1_000)
+    moves.begin(2, KEY, ELSEWHERE, None, 1_000)
+    moves.begin(1, (TOPIC, 1), THERE, None, 1_000)
     assert len(moves) == 3
     moves.lose(1, ELSEWHERE)
     assert [(key, one.directory_id) for key, one in moves.of_broker(1)] == [((TOPIC, 1), THERE)]
