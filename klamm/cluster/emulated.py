@@ -47,6 +47,12 @@ def _emulation(options: ClusterOptions) -> Emulation:
     return replace(emulation, max_versions=_max_versions(options.max_version, emulation))
 
 
+def refuse_contradictions(settings: Settings, listeners: ListenerPlan) -> None:
+    """Refuse what the releases and the metadata.version of the settings do not allow."""
+    refuse_without_listener(settings.emulation, listeners)
+    refuse_scram_in_an_old_log(settings)
+
+
 def refuse_without_listener(emulation: Emulation, listeners: ListenerPlan) -> None:
     """Refuse a release for a listener that does not exist, and one without KRaft for a cluster with a controller's
     listener."""

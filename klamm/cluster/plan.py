@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from klamm.cluster.emulated import plan_versions, refuse_scram_in_an_old_log, refuse_without_listener
+from klamm.cluster.emulated import plan_versions, refuse_contradictions
 from klamm.cluster.inter_broker import BY_PLAINTEXT, InterBrokerPlan, plan_inter_broker
 from klamm.cluster.listener_plan import decided_by_options, plan_listeners, warn_of_security
 from klamm.cluster.log_dirs import with_log_dirs
@@ -120,9 +120,8 @@ def plan_cluster(
     broker_ids = _broker_ids(options, combined := settings.combined_node_id)
     settings = _with_options(options, settings, broker_ids, combined)
     listeners = plan_listeners(options, settings, default_listen, broker_ids, easy := _easy_security(options))
-    refuse_without_listener(settings.emulation, listeners)
+    refuse_contradictions(settings, listeners)
     between = plan_inter_broker(options, settings, listeners)
-    refuse_scram_in_an_old_log(settings)
     return ClusterPlan(
         settings=settings,
         listeners=listeners,
