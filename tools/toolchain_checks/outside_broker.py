@@ -9,7 +9,7 @@ import trio
 
 from klamm import AdminClient, Cluster, NewTopic
 from klamm.admin.connection import Connection, open_connection
-from klamm.broker.simulated_broker import REGISTERED_FEATURES
+from klamm.controller.transitions.features import SUPPORTED_FEATURES
 from klamm.protocol.messages.brokers import broker_heartbeat, broker_registration
 from klamm.protocol.messages.brokers.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from klamm.protocol.messages.brokers.broker_registration import BrokerRegistrationRequest, Feature, Listener
@@ -56,7 +56,7 @@ async def _register(
         listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=_PORT)],
         features=[
             Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-            for name, lowest, highest in REGISTERED_FEATURES
+            for name, (lowest, highest) in SUPPORTED_FEATURES.items()
         ],
         rack=None,
         log_dirs=directories,
