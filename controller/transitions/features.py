@@ -115,8 +115,8 @@ def refuse_other_metadata_version(image: MetadataImage, settings: Settings) -> N
     if level not in METADATA_VERSIONS:
         raise ReplayError(
             f"the metadata log is at {METADATA_VERSION} {level or 'none'}, and Klamm supports only {OLDEST_LEVEL} to "
-            f"{LATEST_LEVEL}, like Apache Kafka 4.3: start a release of Apache Kafka that supports the level and change "
-            "it (kafka-features.sh), or use a new directory"
+            f"{LATEST_LEVEL}, like Apache Kafka 4.3: start a release of Kafka that supports the level and change it "
+            "(kafka-features.sh), or use a new directory"
         )
     if asked is not None and level != asked:
         raise ReplayError(f"the metadata log is at {METADATA_VERSION} {level}, and {asked} is asked for")

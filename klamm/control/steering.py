@@ -35,7 +35,7 @@ def steering_routes(server: Server, changes: Changes) -> RouteGroup:
         "/brokers/{broker_id}/unfence": {"POST": views.unfence},
         "/brokers/{broker_id}/disk": {"POST": views.set_disk},
         "/brokers/{broker_id}/log-dirs": {"GET": views.list_log_dirs, "POST": views.set_log_dir},
-        "/transactions/{transactional_id}/time-out": {"POST": views.time_out},
+        "/transactions/{transactional_id:path}/time-out": {"POST": views.time_out},
         "/coordinators/rehash": {"POST": views.rehash},
         "/logs/clean": {"POST": views.clean_logs},
     }

@@ -1,6 +1,8 @@
 """Share consumers of a real client: librdkafka's (confluent-kafka), with implicit and explicit acknowledgement."""
 
+import json
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +29,7 @@ EARLIEST = [ConfigEntry("share.auto.offset.reset", "earliest", incremental_opera
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
     """Three brokers whose acquisition locks and heartbeat intervals are short."""
-    with ServerProcess("--brokers", "3", *ARGUMENTS, warm=True) as running:
+    with ServerProcess("--brokers", "3", *ARGUMENTS, control=True, warm=True) as running:
         yield running
 
 
@@ -76,6 +78,44 @@ def test_two_members_consume_each_record_once(server: ServerProcess, topic: str)
     for member in members:
         member.close()
     assert seen == Counter({str(number).encode(): 1 for number in range(RECORDS)})
+
+
+def _lag(server: ServerProcess, group_id: str) -> int | None:
+    """The lag that the page shows."""
+    with urllib.request.urlopen(f"{server.control_url}/page/snapshot") as response:
+        data = response.read()
+    head = json.loads(data[4 : 4 + int.from_bytes(data[:4], "little")])
+    found: list[int | None] = [group["lag"] for group in head["groups"] if group["id"] == group_id]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_the_page_shows_how_much_a_group_has_not_read(server: ServerProcess, topic: str) -> None:
+    accepted = 0
+    with _member(server, topic, "explicit") as member:
+        deadline = time.monotonic() + SECONDS
+        while not accepted and time.monotonic() < deadline:
+            for message in _poll(member):
+                member.acknowledge(message, AcknowledgeType.ACCEPT)
+                accepted += 1
+            member.commit_sync()
+    assert accepted > 0
+    assert _lag(server, topic) == RECORDS - accepted
+
+
+def test_members_go_on_when_their_coordinators_move(server: ServerProcess, topic: str) -> None:
+    """The group coordinator has the members, the share coordinator has what was delivered."""
+    seen: set[bytes] = set()
+    deadline = time.monotonic() + SECONDS
+    with _member(server, topic, "implicit") as member:
+        while not seen and time.monotonic() < deadline:
+            seen.update(message.value() or b"" for message in _poll(member))
+        assert server.rehash_coordinators("share groups") > 0
+        assert server.rehash_coordinators("groups") > 0
+        _produce(server, topic, range(RECORDS, RECORDS + 20))
+        while len(seen) < RECORDS + 20 and time.monotonic() < deadline:
+            seen.update(message.value() or b"" for message in _poll(member))
+    assert seen == {str(number).encode() for number in range(RECORDS + 20)}
 
 
 def test_released_records_come_again_and_rejected_ones_do_not(server: ServerProcess, topic: str) -> None:

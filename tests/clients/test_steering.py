@@ -151,13 +151,13 @@ def test_old_records_go_when_logs_are_cleaned(cluster: ServerProcess, client: Cl
 def test_a_confluent_transaction_is_timed_out_by_hand(cluster: ServerProcess, topic_name: str) -> None:
     cluster.create_topic(topic_name, 1, 3)
     producer = Producer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": topic_name, "log_level": 0}
+        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": f"{topic_name}/1", "log_level": 0}
     )
     producer.init_transactions(SECONDS)
     producer.begin_transaction()
     producer.produce(topic_name, b"lost")
     assert producer.flush(SECONDS) == 0
-    cluster.time_out_transaction(topic_name)
+    cluster.time_out_transaction(f"{topic_name}/1")
     with pytest.raises(KafkaException):
         producer.commit_transaction(SECONDS)
     assert cluster.records(topic_name, isolation_level="read_committed") == ()

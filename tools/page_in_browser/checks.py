@@ -56,7 +56,7 @@ def check_page(report: Report, *, install: bool) -> None:
 
 def _check_all(report: Report, browser: Any) -> None:
     cluster = klamm.ServerProcess(
-        brokers=3, racks=("a", RACK, "c"), control=True, clock="manual",
+        brokers=3, racks=("a", RACK, "c"), control=True, clock="manual", log_dirs=2,
         security="sasl_plaintext", users={"alice": "secret"},
     )  # fmt: skip
     with cluster as server:
@@ -67,6 +67,8 @@ def _check_all(report: Report, browser: Any) -> None:
                 check_hostile_names(page, server)
             with report.check("a button stops a broker, and another one starts it"):
                 check_buttons(page, server)
+            with report.check("buttons fail a log directory, move coordinators and time out a transaction"):
+                check_steering(page, server)
             with report.check("a button lets time pass on a manual clock"):
                 check_clock(page, server)
             with report.check("a leader is moved with the keyboard alone"):
@@ -191,6 +193,28 @@ def check_buttons(page: Any, server: klamm.ServerProcess) -> None:
     page.click("button[aria-label='Start broker 2']")
     wait_for_text(page, "article[aria-label='broker 2'] .badge", "up")
     expect(state(server, 2) == "up", "broker 2 is down")
+
+
+def check_steering(page: Any, server: klamm.ServerProcess) -> None:
+    [first, second] = (one["log_dir"] for one in server.log_dirs(3))
+    page.click("summary[aria-label='more for broker 3']")
+    page.click(f"button[aria-label='Fail {second} of broker 3']")
+    wait_for_text(page, "ul[aria-label='log directories of broker 3']", f"{second} failed")
+    expect([one["online"] for one in server.log_dirs(3)] == [True, False], "the directory is online")
+    expect(not page.is_visible(f"button[aria-label='Fail {second} of broker 3']"), "it can fail twice")
+    page.click(f"button[aria-label='Repair {second} of broker 3']")
+    wait_for_text(page, "ul[aria-label='log directories of broker 3']", f"{second} offline until the next start")
+    expect(page.is_visible(f"button[aria-label='Fail {first} of broker 3']"), "the other one cannot fail")
+    producer = Producer(settings(server, **{"transactional.id": HOSTILE}))
+    producer.init_transactions(SECONDS)
+    producer.begin_transaction()
+    producer.produce("orders", b"x", partition=0)
+    producer.flush(SECONDS)
+    page.fill("#transactional-id", HOSTILE)
+    page.click("#time-out")
+    wait_for_text(page, "#said", "is aborted")
+    page.click("#move-coordinators")
+    wait_for_text(page, "#said", "coordinators have moved")
 
 
 def check_clock(page: Any, server: klamm.ServerProcess) -> None:

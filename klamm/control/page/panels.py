@@ -10,7 +10,7 @@ from typing import Any, Final
 from klamm import __version__
 from klamm.assignment import NO_LIMIT
 from klamm.broker.simulated_broker import SimulatedBroker
-from klamm.cluster.shown_groups import all_groups, described, group_count
+from klamm.cluster.shown_groups import all_groups, described, group_count, share_progress
 from klamm.cluster.steered import AWAY
 from klamm.control.clock import described as described_clock
 from klamm.control.page.cells import leader_counts
@@ -25,6 +25,8 @@ MAX_GROUPS: Final = 200
 MAX_OFFSETS: Final = 1_000
 """The committed offsets that count for the lag of all shown groups together."""
 MAX_RULES: Final = 200
+MAX_LOG_DIRS: Final = 8
+"""The log directories of a broker that are shown."""
 MAX_REQUESTS: Final = 60
 """Requests in one answer, and as many again with errors."""
 MAX_ERRORS: Final = 3
@@ -80,6 +82,7 @@ class Panels:
                 "leaders": leaders.get(broker_id, 0),
                 "limit": self._limit(broker_id),
                 "no_disk": AWAY.format(broker_id) in rule_ids,
+                "log_dirs": _log_dirs(simulated.get(broker_id)),
             }
             for broker_id in sorted(simulated.keys() | image.brokers.keys())
         ]
@@ -146,9 +149,10 @@ class Panels:
         """The first groups by id."""
         found = nsmallest(MAX_GROUPS, all_groups(self._server), key=lambda one: one.group_id)
         left, shown = MAX_OFFSETS, []
+        shares = share_progress(self._server, {one.group_id for one in found if one.kind == "share"})
         for one in found:
-            group = described(self._server, one, left)
-            left = max(0, left - group["offsets"])
+            group = described(self._server, one, left, shares)
+            left = max(0, left - (0 if one.kind == "share" else group["offsets"]))
             shown.append(group)
         return shown
 
@@ -176,6 +180,13 @@ class Panels:
     def requests(self, after_seq: int) -> list[dict[str, Any]]:
         """The newest requests of clients behind a `seq`."""
         return [_request(line) for line in self._server.journal.newest(after_seq, MAX_REQUESTS)]
+
+
+def _log_dirs(broker: SimulatedBroker | None) -> list[dict[str, Any]]:
+    """The log directories of a broker that has several of them; otherwise none are shown."""
+    every = broker.log_dirs.all if broker is not None else []
+    shown = every[:MAX_LOG_DIRS] if len(every) > 1 else []
+    return [{"path": one.path, "online": one.is_online, "failed": not one.is_whole} for one in shown]
 
 
 def _request(line: dict[str, Any]) -> dict[str, Any]:

@@ -268,7 +268,9 @@ async def test_the_description_has_the_routes_and_only_those() -> None:
             _, headers, _ = await cluster.respond("PATCH", path.replace("{broker_id}", "1").replace("{topic}", "t"))
             assert set(headers["allow"].split(", ")) - {"HEAD"} == described
         groups = route_groups(cluster.server, cluster.changes)
-        assert {path for group in groups for path in group.views} == set(description["paths"]) - {"/openapi.json"}
+        assert {path.replace(":path}", "}") for group in groups for path in group.views} == set(
+            description["paths"]
+        ) - {"/openapi.json"}
     for path, operations in description["paths"].items():
         assert ("parameters" in operations) == ("{" in path)
 

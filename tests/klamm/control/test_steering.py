@@ -285,6 +285,7 @@ async def test_bad_requests_are_refused_with_the_reason() -> None:
             ("/coordinators/rehash", {"of": "shares"}, 400, "of 'shares': one of groups, transactions, share groups"),
             ("/coordinators/rehash", {"of": 7}, 400, "of 7"),
             ("/transactions/none/time-out", {}, 404, "NOT_COORDINATOR"),
+            ("/transactions/a%2Fb/time-out", {}, 404, "transactional id 'a/b' answers NOT_COORDINATOR"),
             ("/topics/none/wait", {"timeout_ms": 1}, 504, "does not exist"),
             ("/topics/none/isr/wait", {"timeout_ms": 1}, 404, "there is no topic"),
             ("/groups/g/wait", {"members": -1}, 400, "members -1"),

@@ -63,7 +63,8 @@ export class Brokers {
             verb("Return disk", "its disk is back", "POST", "/disk", { away: false }),
             verb("Hold replication", "its followers fetch nothing", "POST", "/replication", { rate: 0 }),
             verb("Resume replication", "its followers fetch as others", "POST", "/replication", { rate: null }),
-            verb("Remove", "removed", "DELETE", "", undefined, "danger")))));
+            verb("Remove", "removed", "DELETE", "", undefined, "danger")),
+          h("ul", { class: "log-dirs", "aria-label": `log directories of broker ${id}` }))));
     return card;
   }
 
@@ -78,7 +79,23 @@ export class Brokers {
       broker.limit === null ? number(broker.replicas) : `${number(broker.counted)} of ${number(broker.limit)}`,
       broker.limit !== null);
     setMeter(card.querySelector(".leaders"), broker.leaders, most.leaders, number(broker.leaders), false);
+    const directories = card.querySelector(".log-dirs");
+    if (directories) keyed(directories, broker.log_dirs, (one) => one.path, (one) => this.createLogDir(broker.id, one), updateLogDir);
   }
+
+  createLogDir(id, { path }) {
+    const change = (failed, does) => () =>
+      this.run(`broker ${id}: ${path} ${does}`, () => ask("POST", `/brokers/${id}/log-dirs`, { log_dir: path, failed }));
+    return h("li", {}, h("span", { class: "mono" }, path), " ", h("span", { class: "quiet" }), " ",
+      h("button", { class: "fail", "aria-label": `Fail ${path} of broker ${id}`, onclick: change(true, "is offline") }, "Fail"),
+      h("button", { class: "repair", "aria-label": `Repair ${path} of broker ${id}`, onclick: change(false, "is repaired") }, "Repair"));
+  }
+}
+
+function updateLogDir(row, directory) {
+  setText(row.children[1], directory.failed ? "failed" : directory.online ? "online" : "offline until the next start");
+  row.querySelector(".fail").hidden = directory.failed;
+  row.querySelector(".repair").hidden = !directory.failed;
 }
 
 function stateOf(broker) {

@@ -209,6 +209,11 @@ byId("colouring").addEventListener("change", (event) => map.setColouring(event.t
 byId("smaller").addEventListener("click", () => map.resize(-1));
 byId("larger").addEventListener("click", () => map.resize(1));
 byId("fit").addEventListener("click", () => map.resize(0));
+byId("move-coordinators").addEventListener("click", () => run("coordinators have moved to other brokers", () => ask("POST", "/coordinators/rehash")));
+const timeOut = () => run(`the transaction of ${byId("transactional-id").value} is aborted`,
+  () => ask("POST", `/transactions/${encodeURIComponent(byId("transactional-id").value)}/time-out`));
+byId("time-out").addEventListener("click", timeOut);
+byId("transactional-id").addEventListener("keydown", (event) => { if (event.key === "Enter") timeOut(); });
 const addRule = () => run("the rule is added", async () => {
   let rule;
   try {
