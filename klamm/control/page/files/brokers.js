@@ -54,21 +54,35 @@ export class Brokers {
         verb("Stop", "shut down", "POST", "/stop", undefined, "when-up"),
         verb("Kill", "crashed", "POST", "/kill", undefined, "when-up"),
         verb("Start", "started", "POST", "/start", undefined, "when-down"),
-        h("details", {}, h("summary", { "aria-label": `more for broker ${id}` }, "More"),
-          h("div", { class: "verbs" },
-            verb("Fence", "fenced", "POST", "/fence", undefined, "when-up"),
-            verb("Unfence", "unfenced", "POST", "/unfence", undefined, "when-up"),
-            verb("Expire session", "its session expired", "POST", "/expire-session"),
-            verb("Take disk", "its disk is away", "POST", "/disk", { away: true }),
-            verb("Return disk", "its disk is back", "POST", "/disk", { away: false }),
-            verb("Hold replication", "its followers fetch nothing", "POST", "/replication", { rate: 0 }),
-            verb("Resume replication", "its followers fetch as others", "POST", "/replication", { rate: null }),
-            verb("Remove", "removed", "DELETE", "", undefined, "danger")),
-          h("ul", { class: "log-dirs", "aria-label": `log directories of broker ${id}` }))));
+        h("details", { ontoggle: (event) => this.addMore(event.target, id, verb, card) },
+          h("summary", { "aria-label": `more for broker ${id}` }, "More"))));
     return card;
   }
 
+  // The rarer verbs. They are created when they are first opened, so that the cards of 1,000 brokers have fewer elements.
+  addMore(details, id, verb, card) {
+    if (details.querySelector(".verbs")) return;
+    details.append(
+      h("div", { class: "verbs" },
+        verb("Fence", "fenced", "POST", "/fence", undefined, "when-up"),
+        verb("Unfence", "unfenced", "POST", "/unfence", undefined, "when-up"),
+        verb("Expire session", "its session expired", "POST", "/expire-session"),
+        verb("Take disk", "its disk is away", "POST", "/disk", { away: true }),
+        verb("Return disk", "its disk is back", "POST", "/disk", { away: false }),
+        verb("Hold replication", "its followers fetch nothing", "POST", "/replication", { rate: 0 }),
+        verb("Resume replication", "its followers fetch as others", "POST", "/replication", { rate: null }),
+        verb("Remove", "removed", "DELETE", "", undefined, "danger")),
+      h("ul", { class: "log-dirs", "aria-label": `log directories of broker ${id}` }));
+    this.updateLogDirs(card, card.broker);
+  }
+
+  updateLogDirs(card, broker) {
+    const directories = card.querySelector(".log-dirs");
+    if (directories) keyed(directories, broker.log_dirs, (one) => one.path, (one) => this.createLogDir(broker.id, one), updateLogDir);
+  }
+
   update(card, broker, most) {
+    card.broker = broker;
     const [state, tone] = stateOf(broker);
     const badge = card.querySelector(".badge");
     setText(badge, state);
@@ -79,8 +93,7 @@ export class Brokers {
       broker.limit === null ? number(broker.replicas) : `${number(broker.counted)} of ${number(broker.limit)}`,
       broker.limit !== null);
     setMeter(card.querySelector(".leaders"), broker.leaders, most.leaders, number(broker.leaders), false);
-    const directories = card.querySelector(".log-dirs");
-    if (directories) keyed(directories, broker.log_dirs, (one) => one.path, (one) => this.createLogDir(broker.id, one), updateLogDir);
+    this.updateLogDirs(card, broker);
   }
 
   createLogDir(id, { path }) {
