@@ -187,6 +187,21 @@ def _counts(spark: SparkSession, store: Store) -> dict[str, int]:
     }
 
 
+def batches_read(out: Path) -> int:
+    """A number that increases whenever an ingest has written more rows of bronze."""
+    return _batches_done(Store.open(out))
+
+
+def refresh(spark: SparkSession, out: Path, progress: Progress = lambda _: None) -> Store:
+    """Rebuild silver and gold from what bronze has now, also while an ingest with `follow` goes on. Raises
+    PipelineError if nothing was ingested."""
+    store = Store.open(out)
+    progress("silver: topics, partitions, brokers, configs")
+    _build_silver(spark, store)
+    _build_quarantine(spark, store)
+    return build_gold(spark, out, progress)
+
+
 def build_gold(spark: SparkSession, out: Path, progress: Progress = lambda _: None) -> Store:
     """Rebuild all gold tables from silver and bronze. Raises PipelineError if nothing was ingested."""
     store = Store.open(out)
@@ -213,6 +228,7 @@ def _build_requests(spark: SparkSession, store: Store) -> None:
         "refused_request": requests.refused_requests(asked),
         "error_taxonomy": requests.error_taxonomy(asked),
         "latency": requests.latency(asked),
+        "client": requests.clients(asked),
         "coverage": requests.coverage(asked, requests.declared_versions(spark)),
     }
     for name, rows in tables.items():

@@ -76,6 +76,7 @@ REQUEST: Final = _columns(
     timestamp=TIME,
     broker_id=INT,
     listener=STRING,
+    listener_name=STRING,
     principal=STRING,
     client_id=STRING,
     client_software_name=STRING,
@@ -216,7 +217,9 @@ REFUSED_REQUEST: Final = _columns(
     timestamp=TIME,
     log_end_offset=LONG,
     api=STRING,
+    client_id=STRING,
     client_software_name=STRING,
+    principal=STRING,
     topic_name=STRING,
     resource_name=STRING,
     error_message=STRING,
@@ -284,8 +287,10 @@ ERROR_TAXONOMY: Final = _columns(
     cluster_id=STRING,
     api=STRING,
     api_version=SHORT,
+    client_id=STRING,
     client_software_name=STRING,
     client_software_version=STRING,
+    principal=STRING,
     error_code=SHORT,
     error_name=STRING,
     count=LONG,
@@ -298,7 +303,9 @@ LATENCY: Final = _columns(
     cluster_id=STRING,
     api=STRING,
     api_version=SHORT,
+    client_id=STRING,
     client_software_name=STRING,
+    principal=STRING,
     requests=LONG,
     p50_us=DOUBLE,
     p90_us=DOUBLE,
@@ -307,6 +314,29 @@ LATENCY: Final = _columns(
     max_us=LONG,
     slowest_seq=LONG,
 )
+CLIENT: Final = _columns(
+    cluster_id=STRING,
+    client_id=STRING,
+    client_software_name=STRING,
+    client_software_version=STRING,
+    principal=STRING,
+    requests=LONG,
+    apis=LONG,
+    errors=LONG,
+    refused=LONG,
+    throttled=LONG,
+    p50_us=DOUBLE,
+    p99_us=DOUBLE,
+    max_us=LONG,
+    first=TIME,
+    last=TIME,
+    first_seq=LONG,
+    slowest_seq=LONG,
+)
+"""gold.client: what each client asked, by its id, software and principal. `apis` is the number of different APIs,
+`errors` that of the errors in its answers, `refused` that of the refusals by KIP-578's limits among them, `throttled`
+that of the answers with a throttle time."""
+
 COVERAGE: Final = _columns(
     cluster_id=STRING,
     api=STRING,
@@ -354,6 +384,7 @@ GOLD: Final = {
     "reassignment": REASSIGNMENT,
     "error_taxonomy": ERROR_TAXONOMY,
     "latency": LATENCY,
+    "client": CLIENT,
     "coverage": COVERAGE,
 }
 LIVE: Final = {"closed_window": CLOSED_WINDOW}

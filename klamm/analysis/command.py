@@ -12,7 +12,6 @@ import logging
 import re
 import signal
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -20,8 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from klamm.analysis.reporting import MAX_WATCH_SECONDS, WATCH_SECONDS, report
+from klamm.analysis.signals import stopped_by_signals
 from klamm.cluster.options import MAX_SEED
-from klamm.console.options import CommandParser, Once, UsageError, given_columns
+from klamm.console.options import CommandParser, Once, UsageError, given_columns, whole_number
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +51,8 @@ class PipelineOptions:
     overwrite: bool = False
     html: Path | None = None
     as_json: bool = False
+    watch: int | None = None
+    """The report is made again when there are new rows; this is how often (seconds) it is looked for them."""
     shapes: Path | None = None
     policies: tuple[str, ...] = ()
     seed: int = 0
@@ -133,7 +136,7 @@ def _is_short(options: PipelineOptions) -> bool:
     from klamm.pipeline.logs.request_logs import find_request_files
     from klamm.pipeline.session import SHORT_JOB_BYTES
 
-    if options.command == "ingest" and options.follow:
+    if options.follow or options.watch is not None:
         return False
     logs = find_metadata_logs(options.logs) if options.logs else []
     requests = find_request_files(options.requests) if options.requests else []
@@ -174,40 +177,10 @@ def _ingest(spark: "SparkSession", options: PipelineOptions, progress: Callable[
         logs=options.logs,
         request_logs=options.requests,
         overwrite=options.overwrite,
-        follow=_stopped_by_signals() if options.follow else None,
+        follow=stopped_by_signals() if options.follow else None,
         progress=progress,
     )
     return _lines(counts), EXIT_DONE
-
-
-def _stopped_by_signals() -> threading.Event:
-    """An event that SIGINT or SIGTERM sets; a second signal raises KeyboardInterrupt."""
-    stop = threading.Event()
-
-    def on_signal(number: int, _frame: object) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, on_signal)
-    return stop
-
-
-def _report(spark: "SparkSession", options: PipelineOptions, progress: Callable[[str], None]) -> tuple[str, int]:
-    from klamm.pipeline.jobs import build_gold
-    from klamm.pipeline.report import render_html, summarize, write_page
-
-    assert options.out is not None
-    store = build_gold(spark, options.out, progress)
-    progress("the report")
-    summary = summarize(spark, store)
-    text = f"{json.dumps(summary)}\n" if options.as_json else ""
-    if options.html is not None or not options.as_json:
-        page = options.html or options.out / "report.html"
-        write_page(page, render_html(summary))
-        text = text or f"{page}\n"
-    return text, EXIT_DONE
 
 
 def _verify(spark: "SparkSession", options: PipelineOptions, progress: Callable[[str], None]) -> tuple[str, int]:
@@ -271,7 +244,7 @@ def _whatif(spark: "SparkSession", options: PipelineOptions, progress: Callable[
 
 _COMMANDS: Final[Mapping[str, Callable[..., tuple[str, int]]]] = {
     "ingest": _ingest,
-    "report": _report,
+    "report": report,
     "verify": _verify,
     "whatif": _whatif,
 }
@@ -306,13 +279,7 @@ def pipeline_parser() -> CommandParser:
     _add_out(ingest)
     ingest.add_argument("--follow", action="store_true", help="continue reading until Ctrl-C or SIGTERM")
     ingest.add_argument("--overwrite", action="store_true", help="delete the tables in DIR first")
-    report = add("report", "make a report from the tables, as an HTML page or as JSON", "report --out tables")
-    _add_out(report)
-    report.add_argument(
-        "--html", metavar="FILE", type=_path, action=Once, help="file of the page (default: DIR/report.html)"
-    )
-    report.add_argument("--json", dest="as_json", action="store_true", help="print the report as JSON. Write a page "
-        "only with --html")  # fmt: skip
+    _add_report(add("report", "make a report from the tables, as an HTML page or as JSON", "report --out tables"))
     verify = add("verify", "check metadata logs for torn, misordered and unknown records and broken invariants",
         "verify --log data")  # fmt: skip
     _add_logs(verify)
@@ -329,6 +296,15 @@ def pipeline_parser() -> CommandParser:
     _add_out(whatif)
     whatif.add_argument("--overwrite", action="store_true", help="replace an earlier what-if in DIR")
     return parser
+
+
+def _add_report(report: argparse.ArgumentParser) -> None:
+    _add_out(report)
+    add = report.add_argument
+    add("--html", metavar="FILE", type=_path, action=Once, help="file of the page (default: DIR/report.html)")
+    add("--json", dest="as_json", action="store_true", help="print the report as JSON. Write a page only with --html")
+    add("--watch", metavar="SECONDS", type=_watch_seconds, nargs="?", const=WATCH_SECONDS, action=Once, help="make it "
+        f"again when there are new rows, until Ctrl-C or SIGTERM (default: {WATCH_SECONDS})")  # fmt: skip
 
 
 def _add_logs(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -367,6 +343,10 @@ def _seed(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_SEED)) or int(text) > MAX_SEED:
         raise argparse.ArgumentTypeError(f"{text[:40]!r}: a whole number from 0 to {MAX_SEED} is expected")
     return int(text)
+
+
+def _watch_seconds(text: str) -> int:
+    return whole_number(text, 1, MAX_WATCH_SECONDS)
 
 
 def _lines(counts: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ POLICY_VIOLATION: Final = 44
 UNSUPPORTED_VERSION: Final = 35
 PLACING_APIS: Final = ("CreateTopics", "CreatePartitions", "AlterPartitionReassignments", "AlterTopics")
 _CLIENT: Final = ("client_software_name", "client_software_version")
+_WHO: Final = ("client_id", *_CLIENT, "principal")
 _LIMITS: Final = r"max\.(broker\.)?partitions"
 
 
@@ -30,19 +31,52 @@ def refused_requests(requests: DataFrame) -> DataFrame:
     return (
         requests.where(F.col("api").isin(*PLACING_APIS))
         .select("*", F.explode("errors").alias("error"))
-        .where((F.col("error.error_code") == POLICY_VIOLATION) & F.col("error.error_message").rlike(_LIMITS))
+        .where(_is_limit(F.col("error")))
         .select(
-            *("cluster_id", "seq", "timestamp", "log_end_offset", "api", "client_software_name"),
+            *("cluster_id", "seq", "timestamp", "log_end_offset", "api"),
+            *("client_id", "client_software_name", "principal"),
             *("error.topic_name", "error.resource_name", "error.error_message"),
         )
     )
+
+
+def _is_limit(error: Column) -> Column:
+    """Whether an error of a placing API is a refusal by KIP-578's limits."""
+    return (error["error_code"] == POLICY_VIOLATION) & error["error_message"].rlike(_LIMITS)
+
+
+def clients(requests: DataFrame) -> DataFrame:
+    """gold.client"""
+    refused = F.when(F.col("api").isin(*PLACING_APIS), F.size(F.filter("errors", _is_limit))).otherwise(0)
+    return (
+        requests.groupBy("cluster_id", *_WHO)
+        .agg(
+            F.count(F.lit(1)).alias("requests"),
+            F.countDistinct("api").alias("apis"),
+            F.sum(F.size("errors")).alias("errors"),
+            F.sum(refused).alias("refused"),
+            F.count_if(F.col("throttle_time_ms") > 0).alias("throttled"),
+            F.percentile("microseconds", 0.5).alias("p50_us"),
+            F.percentile("microseconds", 0.99).alias("p99_us"),
+            F.max("microseconds").alias("max_us"),
+            F.min_by("timestamp", "seq").alias("first"),
+            F.max_by("timestamp", "seq").alias("last"),
+            F.min("seq").alias("first_seq"),
+            _slowest().alias("slowest_seq"),
+        )
+        .select(*schemas.CLIENT.names)
+    )
+
+
+def _slowest() -> Column:
+    return F.max_by("seq", F.struct("microseconds", -F.col("seq")))
 
 
 def error_taxonomy(requests: DataFrame) -> DataFrame:
     """gold.error_taxonomy"""
     return (
         requests.select("*", F.explode("errors").alias("error"))
-        .groupBy("cluster_id", "api", "api_version", *_CLIENT, F.col("error.error_code").alias("error_code"))
+        .groupBy("cluster_id", "api", "api_version", *_WHO, F.col("error.error_code").alias("error_code"))
         .agg(
             F.count(F.lit(1)).alias("count"),
             F.min_by("timestamp", "seq").alias("first"),
@@ -64,12 +98,12 @@ def latency(requests: DataFrame) -> DataFrame:
     """gold.latency: exact percentiles in microseconds, from the arrival of a request until its response may be sent."""
     shares = {"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999}
     return (
-        requests.groupBy("cluster_id", "api", "api_version", "client_software_name")
+        requests.groupBy("cluster_id", "api", "api_version", "client_id", "client_software_name", "principal")
         .agg(
             F.count(F.lit(1)).alias("requests"),
             *(F.percentile("microseconds", share).alias(name) for name, share in shares.items()),
             F.max("microseconds").alias("max_us"),
-            F.max_by("seq", F.struct("microseconds", -F.col("seq"))).alias("slowest_seq"),
+            _slowest().alias("slowest_seq"),
         )
         .select(*schemas.LATENCY.names)
     )

@@ -48,6 +48,7 @@ _MEMBERS: Final = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "broker_id": pa.int32(),
     "listener": pa.string(),
+    "listener_name": pa.string(),
     "principal": pa.string(),
     "client_id": pa.string(),
     "client_software_name": pa.string(),
@@ -247,6 +248,7 @@ def _values(given: Any) -> Iterator[Any]:
         raise ValueError(f"version {given['v']!r}, not {SCHEMA_VERSION}")
     first, last = given["record_offsets"] or (None, None)
     known = {
+        "listener_name": None,  # lines of Klamm 0.1 do not have it
         **given,
         "timestamp": _time(given["time"]),
         "first_record_offset": first,

@@ -6,6 +6,8 @@ from typing import Any
 
 Row = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
+_FIRST_OFFSET = 1
+"""A log that has its beginning begins at 0 or, because the first record has no state, at 1."""
 
 
 def chapter(overview: Mapping[str, Any], found: Mapping[str, Rows]) -> dict[str, Any]:
@@ -14,6 +16,7 @@ def chapter(overview: Mapping[str, Any], found: Mapping[str, Rows]) -> dict[str,
     return {
         "cluster_id": overview["cluster_id"],
         "extent": dict(overview),
+        "left_out": left_out(overview),
         "placement": {"latest": placement[-1] if placement else None, "series": placement},
         "limits": {
             "series": sorted(_without(found["headroom"]), key=lambda row: (row["scope"], row["record_offset"])),
@@ -24,8 +27,28 @@ def chapter(overview: Mapping[str, Any], found: Mapping[str, Rows]) -> dict[str,
         "reassignments": {"by_outcome": _without(found["outcomes"]), "moves": _listed(found["moves"])},
         "errors": _listed(found["errors"]),
         "latency": _listed(found["latency"]),
+        "clients": _listed(found["clients"]),
         "coverage": _coverage(found["coverage"]),
     }
+
+
+def left_out(overview: Mapping[str, Any]) -> list[str]:
+    """What the logs of a cluster do not have, so that the report does not have it either: one sentence for each."""
+    first, snapshot_end, first_seq = (overview[name] for name in ("first_offset", "snapshot_end", "first_seq"))
+    told = []
+    if first is None:
+        told.append("No metadata log was read: there are no partitions, brokers and reassignments.")
+    elif snapshot_end is not None:
+        told.append(f"The log begins with a snapshot. It has nothing of what happened before offset {snapshot_end}.")
+    elif first > _FIRST_OFFSET:
+        told.append(f"The log begins at offset {first}. It does not have the records before it.")
+    if not overview["requests"]:
+        told.append("No request log was read: there are no errors, refusals, latencies and clients.")
+    elif first_seq:
+        told.append(f"The request log begins at line {first_seq}. It does not have the lines before it.")
+    if overview["missing_requests"]:
+        told.append(f"{overview['missing_requests']:,} later lines are missing in the request log.")
+    return told
 
 
 def _listed(rows: Rows) -> Row:

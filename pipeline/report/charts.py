@@ -94,6 +94,11 @@ def reassignment_chart(moves: Rows, last_offset: int) -> str:
     return _bars("reassignment", moves, ("started", "ended"), ("outcome", _OUTCOMES), last_offset)
 
 
+def _client(row: Mapping[str, Any]) -> str:
+    """What names the client best: its software, else its id, else its principal."""
+    return row["client_software_name"] or row["client_id"] or row["principal"] or "-"
+
+
 def latency_chart(rows: Rows) -> str:
     """Latencies by API, from the median to the 99.9th percentile."""
     shown = rows[:15]
@@ -112,7 +117,7 @@ def latency_chart(rows: Rows) -> str:
             ("p999_us", "#d23f3f", "p99.9"),
         ):
             axes.plot([max(row[name], 1) / 1000 for row in shown], heights, "o", color=color, label=label, markersize=4)
-        labels = [f"{row['api']} v{row['api_version']} · {row['client_software_name'] or '-'}" for row in shown]
+        labels = [f"{row['api']} v{row['api_version']} · {_client(row)}" for row in shown]
         axes.set_yticks(list(heights), [_short(label) for label in labels])
         axes.invert_yaxis()
         axes.set_xscale("log")

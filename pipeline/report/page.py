@@ -14,8 +14,9 @@ from klamm.protocol.printable import printable
 _NOTHING: Final = "–"
 
 
-def render_html(summary: Mapping[str, Any]) -> str:
-    """The page of a summary (`klamm.pipeline.report.summarize`). All names from clients are escaped."""
+def render_html(summary: Mapping[str, Any], reload_seconds: int | None = None) -> str:
+    """The page of a summary (`klamm.pipeline.report.summarize`). All names from clients are escaped. With
+    `reload_seconds` a browser loads the page again and again."""
     environment = Environment(
         loader=PackageLoader("klamm.pipeline.report", "."),
         autoescape=True,
@@ -29,7 +30,9 @@ def render_html(summary: Mapping[str, Any]) -> str:
         "milliseconds": _milliseconds, "missing": _missing, "counted": _counted,
     }  # fmt: skip
     chapters = [{**chapter, "pictures": _pictures(chapter)} for chapter in summary["chapters"]]
-    return environment.get_template("page.html").render(summary=summary, chapters=chapters)
+    return environment.get_template("page.html").render(
+        summary=summary, chapters=chapters, reload_seconds=reload_seconds
+    )
 
 
 def _finalized(value: object) -> object:

@@ -85,7 +85,10 @@ def _overview(spark: SparkSession, store: Store) -> DataFrame:
             (F.max(F.when(F.col("snapshot_position").isNotNull(), F.col("record_offset"))) + 1).alias("snapshot_end"),
         ),
         requests.groupBy("cluster_id").agg(
-            F.count(F.lit(1)).alias("requests"), F.min("seq").alias("first_seq"), F.max("seq").alias("last_seq")
+            F.count(F.lit(1)).alias("requests"),
+            F.min("seq").alias("first_seq"),
+            F.max("seq").alias("last_seq"),
+            (F.max("seq") - F.min("seq") + 1 - F.countDistinct("seq")).alias("missing_requests"),
         ),
         _registered(spark, store).groupBy("cluster_id").agg(F.count(F.lit(1)).alias("brokers")),
         _latest(gold("placement_quality"), "partitions", "placeholders", "replica_cv", "rack_violations"),
@@ -100,7 +103,7 @@ def _overview(spark: SparkSession, store: Store) -> DataFrame:
     overview = records.select("cluster_id").union(requests.select("cluster_id")).distinct()
     for part in parts:
         overview = overview.join(part, "cluster_id", "left")
-    counts = ("records", "requests", "unknown_records", "quarantined_records", "refused_requests",
+    counts = ("records", "requests", "missing_requests", "unknown_records", "quarantined_records", "refused_requests",
         "under_replications", "open_under_replications", "reassignments", "errors")  # fmt: skip
     whole = overview.fillna(0, list(counts))
     weight = F.col("refused_requests") + F.col("under_replications") + F.col("reassignments") + F.col("errors")
@@ -154,6 +157,7 @@ def _found(spark: SparkSession, store: Store, chosen: Sequence[str]) -> dict[str
         "moves": _first(moved, slowest, MAX_ROWS),
         "errors": _first(errors, [F.desc("count"), F.col("sample_seq")], MAX_ROWS),
         "latency": _first(gold("latency"), [F.desc("requests"), F.col("slowest_seq")], MAX_ROWS),
+        "clients": _first(gold("client"), [F.desc("errors"), F.desc("requests"), F.col("first_seq")], MAX_ROWS),
         "coverage": gold("coverage").orderBy("api_key", "api_version").limit(_WHOLE),
     }
     return {name: _collected(rows) for name, rows in tables.items()}

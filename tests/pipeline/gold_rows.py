@@ -41,9 +41,12 @@ def gold(cluster_id: str = CLUSTER, name: str = HOSTILE) -> dict[str, Rows]:
             (TOPIC_ID, 1, name, 31, 51, at(1), at(5), "cancelled", [1, 2], [3, 2], 2, 4_000),
             (TOPIC_ID, 2, name, 32, None, at(1), None, "open", [1, 2], [3, 2], 1, None),
         ],
-        "refused_request": [(7, at(3), 29, "CreateTopics", name, name, None, name)],
-        "error_taxonomy": [("CreateTopics", 7, name, "1.0", 44, "POLICY_VIOLATION", 3, at(3), at(4), 7, name)],
-        "latency": [("CreateTopics", 7, name, 12, 800.0, 900.0, 1500.0, 2500.0, 2600, 8)],
+        "refused_request": [(7, at(3), 29, "CreateTopics", name, name, name, name, None, name)],
+        "error_taxonomy": [
+            ("CreateTopics", 7, name, name, "1.0", name, 44, "POLICY_VIOLATION", 3, at(3), at(4), 7, name)
+        ],
+        "client": [(name, name, "1.0", name, 12, 2, 3, 1, 4, 800.0, 1500.0, 2600, at(3), at(4), 6, 8)],
+        "latency": [("CreateTopics", 7, name, name, name, 12, 800.0, 900.0, 1500.0, 2500.0, 2600, 8)],
         "coverage": [
             ("CreateTopics", 19, 5, None, 0, 0, 0, 0, None),
             ("CreateTopics", 19, 6, True, 2, 1, 2, 0, 6),

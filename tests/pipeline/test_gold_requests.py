@@ -92,6 +92,38 @@ def test_latencies_are_exact_percentiles(asked: DataFrame) -> None:
     assert sum(row["requests"] for row in rows.values()) == len(LINES) - 1
 
 
+def test_clients_are_told_apart_by_id_software_and_principal(spark: SparkSession) -> None:
+    limit, exists = _error(44, LIMIT), _error(36)
+    lines = [
+        _line(0, client_id="a", principal="User:x", throttle_time_ms=0, errors=[limit, exists]),
+        _line(1, client_id="a", principal="User:x", throttle_time_ms=5, api="Metadata", errors=[limit]),
+        _line(2, client_id="a", principal="User:y", throttle_time_ms=0),
+        _line(3, client_id="b", principal="User:x", throttle_time_ms=1, client_software_name=None),
+        _line(4, client_id="a", principal="User:x", throttle_time_ms=0),
+    ]
+    rows = [tuple(line.get(name) for name in schemas.REQUEST.names) for line in lines]
+    found = {
+        (row["client_id"], row["client_software_name"], row["principal"]): row
+        for row in _rows(requests.clients(spark.createDataFrame(rows, schemas.REQUEST)))
+    }
+    names = ("requests", "apis", "errors", "refused", "throttled", "p50_us", "max_us", "first_seq", "slowest_seq")
+    assert {key: tuple(row[name] for name in names) for key, row in found.items()} == {
+        ("a", "ours", "User:x"): (3, 2, 3, 1, 1, 100.0, 400, 0, 4),
+        ("a", "ours", "User:y"): (1, 1, 0, 0, 0, 200.0, 200, 2, 2),
+        ("b", None, "User:x"): (1, 1, 0, 0, 1, 300.0, 300, 3, 3),
+    }
+
+
+def test_errors_refusals_and_latencies_say_who(spark: SparkSession) -> None:
+    lines = [_line(n, client_id=f"c{n}", principal="User:x", errors=[_error(44, LIMIT)]) for n in (1, 2)]
+    rows = [tuple(line.get(name) for name in schemas.REQUEST.names) for line in lines]
+    two = spark.createDataFrame(rows, schemas.REQUEST)
+    for table in (requests.error_taxonomy(two), requests.latency(two), requests.refused_requests(two)):
+        assert sorted((row["client_id"], row["principal"]) for row in _rows(table)) == [
+            ("c1", "User:x"), ("c2", "User:x"),
+        ]  # fmt: skip
+
+
 def test_coverage_has_every_version_and_what_was_asked_beside_them(spark: SparkSession, asked: DataFrame) -> None:
     declared = requests.declared_versions(spark)
     rows = {(row["api_key"], row["api_version"]): row for row in _rows(requests.coverage(asked, declared))}

@@ -13,6 +13,7 @@ from klamm.pipeline import schemas
 from klamm.pipeline.errors import PipelineError
 from klamm.pipeline.report import render_html, summarize, write_page
 from klamm.pipeline.report import summary as summary_module
+from klamm.pipeline.report.chapters import left_out
 from klamm.pipeline.report.page import duration
 from klamm.pipeline.store import Store
 from tests.pipeline.gold_rows import CLUSTER, HOSTILE, Rows, gold
@@ -123,8 +124,41 @@ def test_brokers_that_are_gone_are_not_counted(summary: dict[str, Any]) -> None:
 def test_a_log_that_begins_with_a_snapshot_says_so(summary: dict[str, Any], page: str) -> None:
     first, second = summary["chapters"][:2]
     assert (first["extent"]["snapshot_end"], second["extent"]["snapshot_end"]) == (41, None)
-    assert page.count("The log begins with a snapshot: what happened before offset") == 1
-    assert "before offset 41 is deleted" in page
+    assert page.count("The log begins with a snapshot. It has nothing of what happened before offset") == 1
+    assert first["left_out"][0].endswith("what happened before offset 41.")
+    assert second["left_out"][0] == "The log begins at offset 60. It does not have the records before it."
+
+
+@pytest.mark.parametrize(("overview", "told"), [
+    ({}, []),
+    ({"first_offset": 1}, []),
+    ({"first_offset": 2}, ["The log begins at offset 2."]),
+    ({"first_offset": 40, "snapshot_end": 41}, ["The log begins with a snapshot."]),
+    ({"first_offset": None}, ["No metadata log was read:"]),
+    ({"requests": 0, "first_seq": None}, ["No request log was read:"]),
+    ({"first_seq": 1}, ["The request log begins at line 1."]),
+    ({"missing_requests": 1234}, ["1,234 later lines are missing"]),
+])  # fmt: skip
+def test_a_chapter_says_what_its_logs_do_not_have(overview: dict[str, Any], told: list[str]) -> None:
+    whole = {"first_offset": 0, "snapshot_end": None, "requests": 5, "first_seq": 0, "missing_requests": 0}
+    sentences = left_out({**whole, **overview})
+    assert len(sentences) == len(told)
+    assert all(sentence.startswith(start) for sentence, start in zip(sentences, told, strict=True))
+
+
+def test_the_clients_are_told_with_their_principals(summary: dict[str, Any], page: str) -> None:
+    clients = summary["chapters"][0]["clients"]
+    assert clients["total"] == 1
+    assert {name: clients["rows"][0][name] for name in ("errors", "refused", "throttled", "first_seq")} == {
+        "errors": 3, "refused": 1, "throttled": 4, "first_seq": 6,
+    }  # fmt: skip
+    assert summary["chapters"][1]["clients"] == {"total": 0, "rows": []}
+    assert 'id="c1-clients"' in page
+
+
+def test_a_watched_page_loads_itself_again(summary: dict[str, Any], page: str) -> None:
+    assert "http-equiv" not in page
+    assert '<meta http-equiv="refresh" content="7">' in render_html(summary, reload_seconds=7)
 
 
 def test_long_lists_are_cut_within_each_cause_and_say_how_long_they_are(summary: dict[str, Any]) -> None:

@@ -86,6 +86,7 @@ def logs(tmp_path: Path) -> tuple[str, str]:
         ("ingest --log a --out b --out c", "argument --out: is given twice"),
         ("ingest --log a --out b --seed 1", "unrecognized arguments: --seed 1"),
         ("report --out a --memory lots", "argument --memory: 'lots': a size such as 512m or 4g is expected"),
+        ("report --out a --watch 0", "argument --watch: '0': a whole number from 1 to 3600"),
         ("verify", "the following arguments are required: --log"),
         ("whatif --shapes a --out b", "the following arguments are required: --policies"),
         ("whatif --shapes a --out b --policies x,,y", "argument --policies: 'x,,y': names with commas between them"),
@@ -233,8 +234,13 @@ def test_following_ends_with_ctrl_c_and_the_report_with_a_page(logs: tuple[str, 
     counts = dict(line.split() for line in stdout.splitlines())
     assert int(counts["bronze.metadata_record"]) > 0
     assert int(counts["bronze.request"]) == len(Path(requests).read_text().splitlines())
-    code, stdout, stderr = run("report", "--out", out, "--json", "--html", str(tmp_path / "page.html"))
-    assert (code, foreign_lines(stderr)) == (0, [])
-    (chapter,) = json.loads(stdout)["chapters"]
+    with started("report", "--out", out, "--json", "--html", str(tmp_path / "page.html"), "--watch", "1") as watching:
+        assert watching.stdout is not None
+        (chapter,) = json.loads(watching.stdout.readline())["chapters"]
+        watching.send_signal(signal.SIGTERM)
+        stdout, stderr = watching.communicate(timeout=SECONDS)
+    assert (watching.returncode, stdout, foreign_lines(stderr)) == (0, "", [])
     assert chapter["extent"]["partitions"] == 2
+    assert {row["client_id"] for row in chapter["clients"]["rows"]} == {"klamm-admin"}
+    assert chapter["left_out"] == []
     assert chapter["cluster_id"] in (tmp_path / "page.html").read_text()

@@ -24,6 +24,7 @@ def line(number: int, **changed: Any) -> bytes:
         "cluster_id": "klamm",
         "broker_id": 1,
         "listener": "broker",
+        "listener_name": "INTERNAL",
         "principal": "User:ANONYMOUS",
         "client_id": None,
         "client_software_name": "librdkafka",
@@ -91,7 +92,7 @@ def test_a_line_is_what_it_says(tmp_path: Path) -> None:
     (row,) = rows(path)
     reported = json.loads(line(7))
     same = reported.keys() & row.keys() - {"errors"}
-    assert len(same) == 17
+    assert len(same) == 18
     assert {name: row[name] for name in same} == {name: reported[name] for name in same}
     assert row["timestamp"].isoformat() == "2026-11-22T04:00:00+00:00"
     assert (row["first_record_offset"], row["last_record_offset"]) == (17, 19)
@@ -104,6 +105,14 @@ def test_a_line_is_what_it_says(tmp_path: Path) -> None:
         }
     ]
     assert (row["file"], row["line"], row["raw"], row["problem"]) == ("r.jsonl", 0, None, None)
+
+
+def test_a_line_from_before_there_were_names_of_listeners_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(line(7, listener_name="left out") + line(8))
+    assert [(row["seq"], row["listener_name"], row["problem"]) for row in rows(path)] == [
+        (7, None, None), (8, "INTERNAL", None),
+    ]  # fmt: skip
 
 
 def test_a_clock_that_jumps_back_disturbs_no_order(tmp_path: Path) -> None:
