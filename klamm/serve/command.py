@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing, nullcontext, suppress
+from contextlib import ExitStack, asynccontextmanager, closing, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -29,7 +29,9 @@ from klamm.server.listeners import refuse_impossible_ports
 from klamm.server.server import Server
 
 if TYPE_CHECKING:
+    from klamm.control.serving import ControlPort
     from klamm.control.tls import ControlTls
+    from klamm.serve.forks import Forks
 
 EXIT_FAILED, EXIT_REFUSED = 1, 2
 STDIN, STDOUT, STDERR = 0, 1, 2
@@ -102,44 +104,77 @@ async def _serve_until_stopped(
             nursery.start_soon(_cancel_on_signal, signals, nursery.cancel_scope)
             if options.stop_with_stdin:
                 nursery.start_soon(_cancel_with_stdin, nursery.cancel_scope)
-            async with _open_with_control(plan, options, tls, events) as (server, control):
-                # Objects made until now live as long as the process: exclude them from garbage collection.
-                gc.freeze()
-                gc.enable()  # off since the imports began
-                # Larger than the number of objects of a large answer, so that fewer answers are interrupted by a
-                # collection: the p99.9 latency falls to a sixth.
-                gc.set_threshold(50_000, 20, 100)
-                ready.set()
-                _announce(server, control, ready_lines, events)
-                await trio.sleep_forever()
+            forks = await _forks(plan, options, events, nursery)
+            with ExitStack() as undo:
+                port, token = _control_port(plan, options, undo)
+                while True:
+                    async with _open_with_control(plan, port, token, tls, events) as (server, control):
+                        _collect_garbage_less()
+                        ready.set()
+                        _announce(server, control, ready_lines, events)
+                        if forks is None:
+                            await trio.sleep_forever()
+                        else:
+                            await forks.next_wanted()
+                    gc.unfreeze()  # what the last fork was made of is garbage now
+                    gc.collect()
+
+
+async def _forks(plan: ClusterPlan, options: ServeOptions, events: EventLog, nursery: trio.Nursery) -> "Forks | None":
+    if not options.follow or plan.twin is None:
+        return None
+    from klamm.serve.forks import Forks
+
+    forks = Forks(plan.twin, events)
+    await nursery.start(forks.ask_on_signals)
+    return forks
+
+
+def _collect_garbage_less() -> None:
+    # Objects made until now live as long as the process: exclude them from garbage collection.
+    gc.freeze()
+    gc.enable()  # off since the imports began
+    # Larger than the number of objects of a large answer, so that fewer answers are interrupted by a
+    # collection: the p99.9 latency falls to a sixth.
+    gc.set_threshold(50_000, 20, 100)
+
+
+def _control_port(plan: ClusterPlan, options: ServeOptions, undo: ExitStack) -> "tuple[ControlPort | None, str | None]":
+    """The port of the control interface and its token, which are the same for each fork of a twin. Raises PortTaken."""
+    control = options.control
+    if control is None:
+        return None, None
+    from klamm.control.serving import ControlPort
+
+    refuse_impossible_ports(plan.listeners, plan.broker_ids, [(control, "the control interface")])
+    # The port comes first, because a taken port is the most frequent error and nothing has to be undone then.
+    port = undo.enter_context(closing(ControlPort(control)))
+    return port, _control_token(control, options.control_token)
 
 
 @asynccontextmanager
 async def _open_with_control(
-    plan: ClusterPlan, options: ServeOptions, tls: "ControlTls | None", events: EventLog
+    plan: ClusterPlan, port: "ControlPort | None", token: str | None, tls: "ControlTls | None", events: EventLog
 ) -> AsyncIterator[tuple[Server, str]]:
     """The running server, and the ready lines of its control interface (empty without one)."""
-    control = options.control
-    if control is None:
+    if port is None:
         async with open_cluster(plan, events, large_in_threads=True) as server:
             yield server, ""
         return
-    from klamm.control.serving import ControlPort, kept_files, open_control
+    from klamm.control.serving import kept_files, open_control
 
-    refuse_impossible_ports(plan.listeners, plan.broker_ids, [(control, "the control interface")])
-    # The port comes first, because a taken port is the most frequent error and nothing has to be undone then.
-    with closing(ControlPort(control)) as port:
-        plan = replace(plan, kept_files=kept_files(), keeps_requests=True, counts_requests=True)
-        token = _control_token(control, options.control_token)
-        context = None if tls is None else tls.context
-        async with (
-            open_cluster(plan, events, large_in_threads=True) as server,
-            open_control(port, server, events, token, context),
-        ):
-            with nullcontext() if tls is None else tls.ca_file() as ca_file:
-                authority = "" if ca_file is None else f"control.ca={ca_file}\n"
-                url = port.url(plan.listeners.advertised_host, has_tls=tls is not None)
-                yield server, f"{authority}control={url}\n"
+    if not port.is_open:  # the fork before has closed it
+        port.open()
+    plan = replace(plan, kept_files=kept_files(), keeps_requests=True, counts_requests=True)
+    context = None if tls is None else tls.context
+    async with (
+        open_cluster(plan, events, large_in_threads=True) as server,
+        open_control(port, server, events, token, context),
+    ):
+        with nullcontext() if tls is None else tls.ca_file() as ca_file:
+            authority = "" if ca_file is None else f"control.ca={ca_file}\n"
+            url = port.url(plan.listeners.advertised_host, has_tls=tls is not None)
+            yield server, f"{authority}control={url}\n"
 
 
 def _control_token(control: Address, given: Path | Literal[True] | None) -> str | None:

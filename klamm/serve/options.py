@@ -52,6 +52,8 @@ class ServeOptions(ClusterOptions):
     address, and a new one elsewhere."""
     control_tls: Path | Literal["auto"] | None = None
     """The file with key and certificate of the control interface as PEM; auto: throw-away ones. None: plain HTTP."""
+    follow: bool = False
+    """Whether SIGHUP makes the twin begin again, with what its source has then."""
     stop_with_stdin: bool = False
     env: bool = False
     """Whether `KAFKA_…` environment variables are broker configs."""
@@ -72,6 +74,8 @@ def decode_serve_options(arguments: Sequence[str]) -> ServeOptions:
         if given["security"] is not None:
             raise UsageError("argument --tls: it is a short form of --security; give one of the two")
         given["security"] = "sasl_ssl" if given["users"] else "ssl"
+    if given["follow"] and given["twin"] is None:
+        raise UsageError("argument --follow: it is for a twin: give its source with --twin")
     easy = "--tls" if tls is not None else "--security" if given["security"] is not None else "--user"
     if given["listeners"] and (given["security"] is not None or given["users"]):
         raise UsageError(f"argument --listener: {easy} is for one listener: give its address with --listen")
@@ -102,7 +106,13 @@ def serve_parser() -> CommandParser:
     _add_tests(parser.add_argument_group("faults, time and journal"))
     add = parser.add_argument_group("process").add_argument
     add("--stop-with-stdin", action="store_true", help="also stop at the end of stdin")
-    add("--log-format", choices=("console", "json"), action=Once, help="messages on stderr (default: console)")
+    add(
+        "--log-format",
+        metavar="FORMAT",
+        choices=("console", "json"),
+        action=Once,
+        help="console or json (default: console)",
+    )
     add("-h", "--help", action="help", help="show this help and exit")
     return parser
 
@@ -259,6 +269,7 @@ def _add_records(group: argparse._ArgumentGroup) -> None:
         action=Once,
         help="metadata to begin with (default: none)",
     )
+    add("--follow", action="store_true", help="SIGHUP: begin again with the present metadata of --twin")
     add(
         "--snapshot-records",
         metavar="N",
@@ -298,6 +309,7 @@ def _add_tests(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "--clock",
+        metavar="real|manual",
         choices=CLOCKS,
         action=Once,
         help="manual: klamm control clock advance (default: real)",

@@ -23,6 +23,7 @@ OF_THE_PROCESS: Final = {
     "--control",
     "--control-token",
     "--control-tls",
+    "--follow",
     "--stop-with-stdin",
     "--env",
     "--log-format",

@@ -93,6 +93,7 @@ def test_every_option_is_read() -> None:
     (["--user", "a:b", "--listener", "PLAINTEXT://127.0.0.1:0"], "--listener: --user is for one listener"),
     (["--listen", "65536"], "--listen: '65536' is no port between 0 and 65535"),
     (["--request-log", "-"], "--request-log: '-' would be stdout"),
+    (["--follow"], "argument --follow: it is for a twin: give its source with --twin"),
     (["--request-topic", "a b"], "--request-topic: request topic 'a b': the name of a topic is expected"),
     (["--request-topic", "__consumer_offsets"], "Kafka itself writes that topic"),
     (["--listen", "http://localhost:1"], "'http://localhost:1': HOST:PORT is expected, without 'http://'"),

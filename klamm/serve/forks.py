@@ -1,0 +1,43 @@
+"""`klamm serve --twin PATH --follow`: when the twin begins again, with the metadata that its source has then.
+
+SIGHUP asks for it. The source is read first: as long as it cannot be read, the twin that runs goes on.
+"""
+
+import signal
+from pathlib import Path
+
+import trio
+
+from klamm.controller.log.errors import LogError
+from klamm.controller.log.past import read_past
+from klamm.server.event_log import EventLog
+
+
+class Forks:
+    """The forks of one source, one after the other."""
+
+    def __init__(self, source: Path, events: EventLog) -> None:
+        self._source = source
+        self._events = events
+        self._wanted = trio.Event()
+
+    async def next_wanted(self) -> None:
+        """Wait until the twin has to begin again."""
+        await self._wanted.wait()
+        self._wanted = trio.Event()
+        self._events.info("the twin begins again", source=str(self._source))
+
+    async def ask_on_signals(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Take each SIGHUP for a wish, for ever."""
+        with trio.open_signal_receiver(signal.SIGHUP) as signals:
+            task_status.started()
+            async for _ in signals:
+                await self._ask()
+
+    async def _ask(self) -> None:
+        try:
+            await trio.to_thread.run_sync(read_past, self._source)
+        except LogError as error:
+            self._events.warning("the twin cannot begin again, and goes on as it is", reason=str(error))
+        else:
+            self._wanted.set()
