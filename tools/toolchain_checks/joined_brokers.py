@@ -3,13 +3,16 @@
 All data and output are below one folder. When the block ends for any reason, all processes are ended.
 """
 
+import json
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from tools.toolchain_checks.java_process import POLL_SECONDS, STOP_SECONDS, Java, JavaProcess
 from tools.toolchain_checks.ports import free_ports
@@ -36,6 +39,7 @@ _BROKERS_CONFIGS = {
     "broker.heartbeat.interval.ms": "500",
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
+    "share.coordinator.state.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.dedupe.buffer.size": "4194304",
 }
@@ -44,15 +48,24 @@ _BROKERS_CONFIGS = {
 class JoinedBrokers:
     """The running cluster; see `joined_brokers`."""
 
-    def __init__(self, java: Java, stack: ExitStack, configs: Sequence[str], first_port: int | None) -> None:
+    def __init__(
+        self,
+        java: Java,
+        stack: ExitStack,
+        configs: Sequence[str],
+        first_port: int | None,
+        faults: Sequence[Mapping[str, object]] = (),
+    ) -> None:
+        self._faults = faults
         self._java = java
         self._stack = stack
         self._configs = configs
-        self._first_port = free_ports(len(BROKERS) + 1) if first_port is None else first_port
+        self._first_port = free_ports(len(BROKERS) + 2) if first_port is None else first_port
         self._runs = 0
         self.brokers: dict[int, JavaProcess] = {}
         self.klamm: subprocess.Popen[bytes] | None = None
         self.controller = f"127.0.0.1:{self._first_port}"
+        self._control = f"127.0.0.1:{self._first_port + len(BROKERS) + 1}"
         self.bootstrap_servers = ",".join(f"127.0.0.1:{self._first_port + broker_id}" for broker_id in BROKERS)
 
     def start_klamm(self) -> None:
@@ -61,6 +74,10 @@ class JoinedBrokers:
         sets = [part for config in self._configs for part in ("--set", config)]
         command = [*KLAMM, "serve", "--brokers", "0", "--cluster-id", CLUSTER_ID, "--dynamic-quorum"]
         command += ["--controller-listener", self.controller, "--data-dir", str(self._java.folder / "klamm"), *sets]
+        if self._faults:
+            rules = self._java.folder / "faults.json"
+            rules.write_text(json.dumps(self._faults), encoding="utf-8")
+            command += ["--faults", str(rules), "--control", self._control]
         with output.open("wb") as out, errors.open("ab") as err:
             process = subprocess.Popen(
                 command,
@@ -76,6 +93,12 @@ class JoinedBrokers:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise CheckFailed(f"klamm serve is not ready\n{self.klamms_lines()}")
             time.sleep(POLL_SECONDS)
+
+    def hits(self) -> list[int]:
+        """How often each fault rule has applied since Klamm started."""
+        with urllib.request.urlopen(f"http://{self._control}/faults", timeout=KLAMM_START_SECONDS) as answer:
+            rules: list[dict[str, Any]] = json.load(answer)["faults"]
+        return [rule["hits"] for rule in rules]
 
     def kill_klamm(self) -> None:
         """End Klamm with SIGKILL."""
@@ -152,12 +175,17 @@ class JoinedBrokers:
 
 
 @contextmanager
-def joined_brokers(java: Java, configs: Sequence[str], first_port: int | None = None) -> Iterator[JoinedBrokers]:
-    """Klamm with these configs, and brokers that are registered and unfenced. Klamm has the first port, and the brokers
-    have the next ones; None: free ports."""
+def joined_brokers(
+    java: Java,
+    configs: Sequence[str],
+    first_port: int | None = None,
+    faults: Sequence[Mapping[str, object]] = (),
+) -> Iterator[JoinedBrokers]:
+    """Klamm with these configs and fault rules, and brokers that are registered and unfenced. Klamm has the first port,
+    and the brokers have the next ones; None: free ports."""
     java.folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        cluster = JoinedBrokers(java, stack, configs, first_port)
+        cluster = JoinedBrokers(java, stack, configs, first_port, faults)
         cluster.start_klamm()
         for broker_id in BROKERS:
             cluster.start_broker(broker_id)

@@ -13,8 +13,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import Consumer, ElectionType, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
+from confluent_kafka import (
+    Consumer,
+    ElectionType,
+    KafkaError,
+    KafkaException,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    PartitionMetadata,
+    ResourceType,
+)
 
 from tools.toolchain_checks.java_process import Java
 from tools.toolchain_checks.joined_brokers import BROKERS, JoinedBrokers, joined_brokers
@@ -24,6 +40,11 @@ from tools.toolchain_checks.report import CheckFailed, Report, expect, expect_no
 CONFIGS: Final = ("broker.session.timeout.ms=12000", "enable.under.replicated.topic.creation=true")
 PARTITIONS: Final = 3
 RECORDS: Final = 500
+FAULTS: Final = (
+    {"api": "BrokerHeartbeat", "error": "NOT_CONTROLLER", "times": 3, "skip": 20},
+    {"api": "AlterPartition", "error": "OPERATION_NOT_ATTEMPTED", "times": 2},
+)
+"""What Klamm refuses in each of its runs. The brokers have to try again."""
 CLIENT_SECONDS: Final = 120.0
 RECOVERY_SECONDS: Final = 240.0
 POLL_SECONDS: Final = 0.2
@@ -40,12 +61,14 @@ T = TypeVar("T")
 def check_real_brokers(report: Report, java: Java, folder: Path) -> None:
     """All output goes to `folder`, which is new."""
     whole_run = "three real 4.3 brokers in three racks join klamm serve --brokers 0"
-    with report.check(whole_run), joined_brokers(replace(java, folder=folder), CONFIGS) as cluster:
+    with report.check(whole_run), joined_brokers(replace(java, folder=folder), CONFIGS, faults=FAULTS) as cluster:
         story = _Story(cluster)
         with report.check(
             "a group reads what an idempotent and a transactional producer wrote, without aborted records"
         ):
             story.exchange_records()
+        with report.check("a share group gets every record once"):
+            story.share_records()
         administration = Administration(cluster, replace(java, folder=folder))
         with report.check("kafka-metadata-quorum describes Klamm as the leader, and three brokers as observers"):
             administration.ask_kafkas_tool()
@@ -59,6 +82,9 @@ def check_real_brokers(report: Report, java: Java, folder: Path) -> None:
             story.make_placeholder()
         with report.check("the broker returns, and the placeholder becomes a replica with all records"):
             story.fill_placeholder()
+        with report.check("refused heartbeats and AlterPartition requests were sent again"):
+            wanted = [rule["times"] for rule in FAULTS]
+            expect(cluster.hits() == wanted, f"the rules applied {cluster.hits()} times")
         with report.check("after an election of preferred leaders that broker leads again"):
             story.elect_preferred()
         with report.check("Klamm is killed and started again while a producer writes: no record is lost or doubled"):
@@ -95,6 +121,25 @@ class _Story:
         wanted = [f"{name}-{index}" for name in ("idempotent", "committed") for index in range(RECORDS)]
         self._expect_consumed("first", wanted)
 
+    def share_records(self) -> None:
+        """A member that acknowledges all that it gets, from the beginning of a topic on."""
+        self._create("shared")
+        entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
+        group = ConfigResource(ResourceType.GROUP, "sharers", incremental_configs=[entry])
+        self._admin.incremental_alter_configs([group])[group].result(CLIENT_SECONDS)
+        expect_none(self._produce("shared", RECORDS, "shared"), "records are not acknowledged")
+        consumer = ShareConsumer({**self._config, "group.id": "sharers"})
+        consumer.subscribe(["shared"])
+        found, deadline = Counter[str](), time.monotonic() + RECOVERY_SECONDS
+        try:
+            while found.total() < RECORDS and time.monotonic() < deadline:
+                for message in consumer.poll(POLL_SECONDS):
+                    expect(message.error() is None, str(message.error()))
+                    found[(message.value() or b"").decode()] += 1
+        finally:
+            consumer.close()
+        expect(found == Counter(f"shared-{index}" for index in range(RECORDS)), f"{found.total()} records are read")
+
     def make_placeholder(self) -> None:
         self._cluster.kill_broker(FENCED)
         self._await("a fenced broker", lambda: len(self._admin.list_topics(timeout=CLIENT_SECONDS).brokers) == 2)
@@ -113,7 +158,7 @@ class _Story:
             expect(logs[0] == logs[1] == logs[2], f"the logs have {[len(log) for log in logs]} bytes")
             found += len(logs[0])
         expect(found > 0, "no log has a record")  # a producer may use one partition alone
-        self._expect_consumed("placed", [f"placed-{index}" for index in range(RECORDS)])
+        self._expect_consumed("placed", [f"placed-{index}" for index in range(RECORDS)], "consumer")
 
     def elect_preferred(self) -> None:
         preferred = [
@@ -221,12 +266,13 @@ class _Story:
         left = producer.flush(CLIENT_SECONDS)
         expect_none([*failed, *(["no answer"] * left)], "records are not acknowledged")
 
-    def _expect_consumed(self, topic: str, values: list[str]) -> None:
-        """A new group reads these committed records, each once, and commits its offsets."""
+    def _expect_consumed(self, topic: str, values: list[str], protocol: str = "classic") -> None:
+        """A new group of this protocol reads these committed records, each once, and commits its offsets."""
         consumer = Consumer(
             {
                 **self._config,
                 "group.id": f"readers of {topic}",
+                "group.protocol": protocol,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
