@@ -141,7 +141,8 @@ class Leader:
 
     def _fetch_request(self, version: int, position: Position, identity: FollowerIdentity) -> fetch.FetchRequest:
         partition = fetch.FetchPartition(
-            current_leader_epoch=self.epoch,
+            # Apache Kafka refuses an epoch below that of the copy as INVALID_REQUEST, also before it names its own.
+            current_leader_epoch=self.epoch or position.epoch,
             fetch_offset=position.offset,
             last_fetched_epoch=position.epoch,
             replica_directory_id=identity.directory_id,
