@@ -172,7 +172,9 @@ def _nearest_release(name: str) -> str:
     wanted = tuple(map(int, words))
     numbers = {tuple(map(int, known.split("."))): known for known in RELEASES}
     if wanted[:2] in numbers:
-        return f"; did you mean {numbers[wanted[:2]]!r}?"
+        from klamm.protocol.near_names import suggestion
+
+        return suggestion(numbers[wanted[:2]])
     below = [known for number, known in numbers.items() if number < wanted]
     above = [known for number, known in numbers.items() if number > wanted]
     if not below:

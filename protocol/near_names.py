@@ -27,7 +27,12 @@ def did_you_mean(name: str, known: Iterable[str], similar: float = SIMILAR, pref
     """The end of a message that refuses `name`: a clause with the nearest known name; empty if none is near. `prefix`
     is what all of them begin with in the message; it makes no name more similar to another."""
     near = nearest(name, known, similar)
-    return f"; did you mean {prefix + near!r}?" if near is not None else ""
+    return suggestion(prefix + near) if near is not None else ""
+
+
+def suggestion(name: str) -> str:
+    """The end of a message that suggests this name."""
+    return f"; did you mean {name!r}?"
 
 
 def _plain(name: str) -> str:

@@ -7,12 +7,11 @@ brokers use the first PLAINTEXT listener of a real broker.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from klamm.admin.client_configs import ClientConfigs, InvalidClientProperties
 from klamm.admin.security import NO_SECURITY, ClientSecurity
 from klamm.broker.outgoing import OutgoingRequest
-from klamm.cluster.listener_configs import ListenerConfigs
 from klamm.cluster.listener_plan import PROTOCOL_BETWEEN_BROKERS, decided_by_options
 from klamm.cluster.options import ClusterOptions
 from klamm.controller.settings import Settings
@@ -20,6 +19,9 @@ from klamm.quick_dataclasses import dataclass
 from klamm.server.addresses import Address
 from klamm.server.listeners import ListenerPlan, SecurityProtocol
 from klamm.server.outgoing import CLIENT_ID, MAX_ANSWER_BYTES, InterBroker, NoAnswer
+
+if TYPE_CHECKING:
+    from klamm.cluster.listener_configs import ListenerConfigs
 
 _CLIENTS_MECHANISM: Final = "sasl.mechanism"
 _MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
@@ -63,6 +65,7 @@ def plan_inter_broker(options: ClusterOptions, settings: Settings, listeners: Li
         return InterBrokerPlan(name)
     # Imported only now: most clusters need none of it.
     from klamm.admin.client_security import client_security
+    from klamm.cluster.listener_configs import ListenerConfigs
 
     try:
         security = client_security(
@@ -78,7 +81,7 @@ def plan_inter_broker(options: ClusterOptions, settings: Settings, listeners: Li
 class _Configs(ClientConfigs):
     """The configs of the inter-broker listener in the words of a client."""
 
-    def __init__(self, own: ListenerConfigs) -> None:
+    def __init__(self, own: "ListenerConfigs") -> None:
         super().__init__({}, f"listener {own.name}")
         self._own = own
         self._mechanism = own.text(_MECHANISM) or ""

@@ -232,7 +232,9 @@ def _host_and_port(url: str) -> tuple[bool, str, int]:
     """Whether the URL has https, its host and its port. Raises ValueError."""
     expected = f"{url[:80]!r} is no URL of a control interface: http://HOST:PORT or https://HOST:PORT is expected"
     if "://" not in url and url.isprintable():
-        expected += f"; did you mean {'http://' + url[:80]!r}?"
+        from klamm.protocol.near_names import suggestion  # imported when an address is refused
+
+        expected += suggestion("http://" + url[:80])
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port

@@ -65,7 +65,7 @@ def test_without_pyyaml_one_line_names_the_package(tmp_path: Path, monkeypatch: 
     path = written(tmp_path, RULES)
     for read in (read_fault_file, lambda found: find_scenario(str(found), klamm.ControlClient)):
         with pytest.raises(
-            ValueError, match=r"YAML needs PyYAML: pip install 'klamm\[yaml\]', or write JSON"
+            ValueError, match=r"YAML needs PyYAML: pip install '/path/to/klamm\[yaml\]', or write JSON"
         ) as refused:
             read(path)
         assert "\n" not in str(refused.value)

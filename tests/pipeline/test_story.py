@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from klamm.pipeline import schemas
+from tests.pipeline.conftest import SETTINGS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
@@ -23,11 +24,12 @@ MIDDLE = range(6 + 4, 6 + 4 + 3 * 4, 4)
 
 
 def run(folder: Path, *arguments: str) -> str:
-    """The output of Python in a process of its own, in this folder."""
+    """The output of Python in a process of its own, in this folder. Spark interprets queries: it compiles no Java."""
+    (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in SETTINGS.items()))
     done = subprocess.run(
         [sys.executable, "-P", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "SPARK_CONF_DIR": str(folder)},
         capture_output=True,
         text=True,
         timeout=SECONDS,

@@ -38,9 +38,9 @@ def test_an_address_is_read_and_written_back(text: str, host: str, port: int) ->
     ("localhost:-1", "no port between"),
     ("localhost:9092 ", "no port between"),
     ("localhost:٣", "no port between"),
-    ("::1:9092", r"in brackets, as in \[::1\]:9092$"),
-    ("[::1:9092", "in brackets"),
-    ("::1]:9092", r"in brackets, as in"),
+    ("::1:9092", r"needs brackets, as in \[::1\]:9092$"),
+    ("[::1:9092", "needs brackets"),
+    ("::1]:9092", r"needs brackets, as in"),
     (f"{'x' * 63}.{'y' * 63}.{'z' * 63}.{'w' * 62}:9092", "no host"),
     ("[::g]:9092", "no IPv6 address"),
     ("[localhost]:9092", "only IPv6"),
@@ -124,7 +124,7 @@ def test_what_is_no_listener_is_refused_with_one_line(text: str) -> None:
     ("A B://127.0.0.1:9092", "'A B' is no name of a listener"),
     ("A://127.0.0.1", "has no port"),
     ("A://", "has no port"),
-    ("A://::1:9092", "in brackets"),
+    ("A://::1:9092", "needs brackets"),
     (f"{'A' * 256}://h:1", "is no name of a listener"),
 ])  # fmt: skip
 def test_what_is_no_listener_is_told_why(text: str, said: str) -> None:
@@ -146,7 +146,7 @@ def test_clients_are_told_a_host_with_or_without_a_port(text: str, advertised: A
     ("kafka.internal:0", "clients cannot connect to port 0"),
     ("[::1]:0", "clients cannot connect to port 0"),
     ("kafka.internal:", "no port between"),
-    ("::1", r"in brackets, as in \[::1\]$"),
+    ("::1", r"needs brackets, as in \[::1\]$"),
 ])  # fmt: skip
 def test_clients_are_told_nothing_that_they_cannot_connect_to(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):

@@ -345,7 +345,7 @@ def test_other_names_are_no_snapshots(tmp_path: Path) -> None:
         cluster.snapshot()
     for snapshot in snapshot_files(tmp_path):
         snapshot.path.unlink()
-    with pytest.raises(LogError, match=r"^offsets 0 to .* no snapshot stands for them"):
+    with pytest.raises(LogError, match=r"^offsets 0 to .* no snapshot replaces them"):
         started(tmp_path).__enter__()
     assert all((tmp_path / FOLDER / name).read_bytes() == b"not ours" for name in names)
 

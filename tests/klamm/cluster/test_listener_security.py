@@ -304,5 +304,5 @@ def test_a_tls_listener_that_is_not_configured_completely_is_refused_in_one_line
 def test_a_store_that_needs_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
     plan_cluster(checked_options({"configs": JKS}), {}, FREE_PORTS)
-    with pytest.raises(SettingsError, match=r"pip install 'klamm\[security\]'"):
+    with pytest.raises(SettingsError, match=r"pip install '/path/to/klamm\[security\]'"):
         plan_cluster(checked_options({"configs": PKCS12}), {}, FREE_PORTS)

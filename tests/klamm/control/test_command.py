@@ -74,8 +74,8 @@ def test_who_cannot_be_reached_is_exit_code_2() -> None:
 @pytest.mark.parametrize(("answer", "said"), [
     (b"", "ended the connection without an answer"),
     (b"SSH-2.0-nothing\r\n", "ended the connection without an answer"),
-    (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n<a/>", "is no control interface (status 200)"),
-    (b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n[]", "is no control interface (status 404)"),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n<a/>", "is not a control interface (status 200)"),
+    (b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n[]", "is not a control interface (status 404)"),
     (b"HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\n\r\n[]", "ended the connection without an answer"),
 ])  # fmt: skip
 def test_somebody_else_on_the_port_is_told(answer: bytes, said: str) -> None:

@@ -74,6 +74,7 @@ def test_two_containers_on_one_volume_are_told_apart(tmp_path: Path) -> None:
             assert re.fullmatch(r".* is in use by another Klamm, process \d of host elsewhere", line)
         finally:
             first.send_signal(signal.SIGKILL)
+        first.stdout.read()  # ends when the server has ended, which is the child of what was killed
     assert shown_topics(tmp_path) == ["made"]
 
 
