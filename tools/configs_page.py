@@ -23,37 +23,41 @@ def table() -> str:
     found = effects()
     silent = sum(not effect.text and not effect.decided_by for effect in found.values())
     lines = [
-        f"Klamm has {len(found)} configs. The configs in the first table have the same effect as in Apache Kafka.",
-        "The table does not repeat two kinds of broker configs:",
+        f"Klamm accepts {len(found)} configs. The configs in the following table have the same effect as in Apache",
+        "Kafka, except for the three configs that only Klamm supports (KIP-409, KIP-578). The table omits two types",
+        "of broker configs, which also have the same effect as in Apache Kafka:",
         "",
-        "- Defaults of topic and group configs. For example, `log.cleanup.policy` is the default of `cleanup.policy`.",
-        "- The minimum and the maximum of group configs, such as `group.share.max.session.timeout.ms`.",
+        "- The table omits broker configs that set the default of a topic config or a group config. For example,",
+        "  `log.cleanup.policy` sets the default of `cleanup.policy`.",
+        "- The table omits broker configs that set the minimum or the maximum of a group config. For example,",
+        "  `group.share.max.session.timeout.ms` sets the maximum of `share.session.timeout.ms`.",
         "",
-        "| Config | Of | Effect |",
+        "| Config | Resource | What the config sets |",
         "|---|---|---|",
     ]
     obeyed = [(scope, name) for scope, name in listed() if effect_of(name, scope).is_obeyed]
     lines += [f"| `{name}` | {SCOPES[scope]} | {effect_of(name, scope).text} |" for scope, name in obeyed]
     lines += [
         "",
-        "The configs in the next table have no effect. Options of `klamm serve` or the simulation replace them:",
+        "The configs in the next table have no effect in Klamm:",
         "",
-        "| Config | Replaced by |",
+        "| Config without effect | What applies instead |",
         "|---|---|",
     ]
     decided = [(scope, name) for scope, name in listed() if effect_of(name, scope).decided_by]
-    lines += [f"| `{name}` | {_code(effect_of(name, scope).decided_by)} |" for scope, name in decided]
+    lines += [f"| `{name}` | {_instead(effect_of(name, scope).decided_by)} |" for scope, name in decided]
     lines += [
         "",
-        f"The other {silent} configs have no effect. Klamm validates, stores and shows them. If one of the configs",
-        "without effect has another value than its default, `klamm serve` prints a warning at the start.",
+        f"The remaining {silent} configs also have no effect. Klamm validates the values of these configs, stores the",
+        "values, and returns the values in DescribeConfigs responses. If a config without effect differs from its",
+        "default, `klamm serve` prints a warning at the start.",
         "",
     ]
     return "\n".join(lines)
 
 
-def _code(text: str) -> str:
-    return f"`{text}`" if text.startswith("--") else text
+def _instead(text: str) -> str:
+    return f"the option `{text}` of `klamm serve`" if text.startswith("--") else text
 
 
 def main() -> int:

@@ -23,27 +23,37 @@ PAGE = ROOT / "docs" / "protocol.md"
 HEAD = """\
 # Protocol: APIs and versions
 
-Klamm encodes and decodes all requests and responses of Apache Kafka 4.3, in all versions. It also has the two APIs of
-KIP-179, which Kafka never released.
+Klamm can encode and decode all requests and responses of Apache Kafka 4.3 in all versions. Klamm can also encode and
+decode the two APIs of KIP-179, AlterTopics and ReplicaStatus. Apache Kafka never released these two APIs.
 
-The column "Served" has the versions that ApiVersions lists. The column "On" has the kind of the listener. If a client
-uses another API or version, the server closes the connection, as Apache Kafka does. An unknown version of ApiVersions
-gets the error UNSUPPORTED_VERSION (KIP-511).
+The first table lists all APIs with these columns:
 
-- [klamm wire](wire.md) prints messages in a shell.
-- [Protocol library](protocol-library.md) shows how to use messages in Python.
+- "Decoded" contains the versions that Klamm can encode and decode.
+- "Flexible since" contains the first version with compact encodings and tagged fields.
+- "Served" contains the versions that Klamm's brokers and controller accept from clients.
+- "Listener" says whether Klamm accepts the API on the listeners of brokers, on the listener of the controller, or on
+  both kinds of listeners. The column is empty if Klamm does not serve the API.
 
-`tools/protocol_page.py` writes this page.
+If a client uses an API or a version that Klamm does not serve, the server closes the connection, as Apache Kafka does.
+ApiVersions is an exception: the server answers an unknown version of ApiVersions with UNSUPPORTED_VERSION (KIP-511).
+
+Two other pages describe how you can use these messages:
+
+- The command [klamm wire](wire.md) prints messages as JSON in a shell.
+- The [protocol library](protocol-library.md) encodes and decodes messages in Python programs.
+
+The script `tools/protocol_page.py` generates this page.
 """
+API_COLUMNS = ("API key", "API", "Decoded", "Flexible since", "Served", "Listener", "Notes")
 NOTES = {
-    "Produce": "ApiVersions lists version 0, as in Kafka; librdkafka needs it",
-    "Fetch": "with fetch sessions (KIP-227)",
-    "ApiVersions": "responses always have the header of version 0",
-    "BrokerRegistration": "for brokers that are not simulated",
-    "BrokerHeartbeat": "for brokers that are not simulated",
-    "AlterPartition": "for brokers that are not simulated",
-    "AlterTopics": "KIP-179, never released by Kafka; the key is Klamm's own",
-    "ReplicaStatus": "KIP-179, never released by Kafka; the key is Klamm's own",
+    "Produce": "As in Apache Kafka, the ApiVersions response lists Produce from version 0, because librdkafka needs it",
+    "Fetch": "Klamm supports fetch sessions (KIP-227)",
+    "ApiVersions": "The response header always has version 0",
+    "BrokerRegistration": "Brokers of Apache Kafka send this request to Klamm's controller",
+    "BrokerHeartbeat": "Brokers of Apache Kafka send this request to Klamm's controller",
+    "AlterPartition": "Brokers of Apache Kafka send this request to Klamm's controller",
+    "AlterTopics": "API of KIP-179. Klamm chose the API key, because Apache Kafka never released this API",
+    "ReplicaStatus": "API of KIP-179. Klamm chose the API key, because Apache Kafka never released this API",
 }
 
 
@@ -58,7 +68,7 @@ def page() -> str:
             HEAD,
             f"## APIs: {len(apis)} declared, {len(served)} served",
             "",
-            *_table(("Key", "API", "Decoded", "Flexible since", "Served", "On", "Notes"), map(_api_row, apis)),
+            *_table(API_COLUMNS, map(_api_row, apis)),
             "",
             f"## Metadata records: {len(records)}",
             "",
@@ -77,11 +87,12 @@ def _api_row(api: Api[Message, Message]) -> tuple[str, ...]:
     newest, kept = api.latest_stable, api.kept_versions
     notes = [NOTES[api.name]] if api.name in NOTES else []
     if api.key in KIP_578_API_KEYS:
-        notes.append(f"{newest + 1} with `--kip-578-versions`")
+        notes.append(f"Klamm serves {_named(newest + 1, newest + 1)} only with `--kip-578-versions`")
     if listeners and newest < api.versions[-1]:
-        notes.append(f"{_versions(newest + 1, api.versions[-1])} is not stable in Kafka 4.3")
+        notes.append(f"Apache Kafka 4.3 marks {_named(newest + 1, api.versions[-1])} as unstable")
     if api.removed_before:
-        notes.append(f"{_versions(api.versions[0], api.removed_before - 1)} with `--kafka-version`")
+        removed = _named(api.versions[0], api.removed_before - 1)
+        notes.append(f"Klamm serves {removed} only if `--kafka-version` chooses an older release")
     return (
         str(api.key),
         api.name,
@@ -89,7 +100,7 @@ def _api_row(api: Api[Message, Message]) -> tuple[str, ...]:
         "never" if api.flexible_since is None else str(api.flexible_since),
         _versions(kept[0], newest) if listeners else "",
         ", ".join(listeners),
-        "; ".join(notes),
+        ". ".join(notes),
     )
 
 
@@ -99,6 +110,10 @@ def _record_row(of: RecordType[Message]) -> tuple[str, ...]:
 
 def _versions(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
+
+
+def _named(first: int, last: int) -> str:
+    return f"version {first}" if first == last else f"versions {first} to {last}"
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
