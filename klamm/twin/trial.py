@@ -23,10 +23,10 @@ from klamm.admin.types import (
     NewTopic,
     Result,
 )
-from klamm.assignment import CannotPlace, ClusterView, JavaRandom, rebalance
+from klamm.assignment import NO_LIMIT, CannotPlace, ClusterView, JavaRandom, rebalance
 from klamm.cluster.cluster import Cluster
 from klamm.cluster.errors import ClusterError
-from klamm.controller.configs import max_broker_partitions
+from klamm.controller.configs import max_broker_partitions, max_partitions
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.settings import Settings
 from klamm.twin import changes
@@ -86,28 +86,45 @@ class Trial:
     cluster_id: str
     before: ClusterCounts
     steps: Sequence[StepResult]
+    max_partitions: int | None = None
+    """`max.partitions` at the end, of the whole cluster; None: no limit."""
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether a limit of KIP-578 was in force, at the beginning or after a step."""
+        counts = (self.before, *(step.after for step in self.steps if step.after is not None))
+        by_broker = any(broker.limit is not None for one in counts for broker in one.brokers)
+        return by_broker or self.max_partitions is not None
 
     @property
     def after(self) -> ClusterCounts:
         return (self.steps[-1].after or self.before) if self.steps else self.before
 
 
-async def run_trial(twin: Path, steps: Sequence[Step], profile: Literal["kip", "kafka"] = "kip") -> Trial:
-    """Apply the steps to a fork of the twin. Raises ClusterError if the twin cannot be read."""
+async def run_trial(
+    twin: Path,
+    steps: Sequence[Step],
+    profile: Literal["kip", "kafka"] = "kip",
+    configs: Mapping[str, str] | None = None,
+) -> Trial:
+    """Apply the steps to a fork of the twin, whose brokers have these static configs. Raises ClusterError if the twin
+    cannot be read or a config is invalid."""
     async with (
-        Cluster(twin=twin, clock="manual", seed=0, profile=profile) as cluster,
+        Cluster(twin=twin, clock="manual", seed=0, profile=profile, configs=configs) as cluster,
         AdminClient(cluster.bootstrap_servers) as admin,
     ):
         fork = _Fork(cluster, admin)
         before = fork.counts()
         results = [await fork.apply(step) for step in steps]
-        return Trial(fork.cluster_id, before, results)
+        return Trial(fork.cluster_id, before, results, fork.max_partitions())
 
 
-async def suggest(twin: Path, broker_ids: Sequence[int] | None = None) -> Mapping[TopicPartition, tuple[int, ...]]:
+async def suggest(
+    twin: Path, broker_ids: Sequence[int] | None = None, configs: Mapping[str, str] | None = None
+) -> Mapping[TopicPartition, tuple[int, ...]]:
     """An even placement of all partitions on the brokers that are up, or on these, with few moves: the partitions that
-    change. Raises ClusterError and CannotPlace."""
-    async with Cluster(twin=twin, clock="manual", seed=0) as cluster:
+    change. The brokers have these static configs. Raises ClusterError and CannotPlace."""
+    async with Cluster(twin=twin, clock="manual", seed=0, configs=configs) as cluster:
         return _even(cluster._up.image, cluster._plan.settings, broker_ids)
 
 
@@ -126,6 +143,10 @@ class _Fork:
 
     def counts(self) -> ClusterCounts:
         return count_cluster(self._image, self._settings)
+
+    def max_partitions(self) -> int | None:
+        limit = max_partitions(self._image.configs, self._settings)
+        return None if limit >= NO_LIMIT else limit
 
     async def apply(self, step: Step) -> StepResult:
         result = StepResult(str(step))

@@ -50,6 +50,13 @@ FAILURES: Final[Mapping[str, tuple[str, Callable[[Trial], bool]]]] = {
     "unfinished": ("a reassignment cannot end", lambda trial: any(step.unfinished for step in trial.steps)),
 }
 
+NO_LIMIT_FOUND: Final = {
+    "kip": "the twin has neither max.broker.partitions nor max.partitions, so this check finds nothing. A copy has no "
+    "static configs: give a limit of server.properties with --set",
+    "kafka": "Apache Kafka has no limits of KIP-578, so this check finds nothing. --profile kip has them",
+}
+"""Why --fail-on limit cannot fail, by profile."""
+
 
 @dataclass(frozen=True, slots=True)
 class TryOptions:
@@ -64,6 +71,8 @@ class TryOptions:
     sizes: Path | None
     rate: int | None
     fail_on: Sequence[str]
+    configs: Mapping[str, str]
+    """Static configs of all brokers, which a metadata log does not have."""
 
 
 def try_parser() -> CommandParser:
@@ -85,6 +94,9 @@ def try_parser() -> CommandParser:
         help="with --suggest: the brokers that may hold replicas (default: those that are up)")  # fmt: skip
     add("--profile", choices=("kip", "kafka"), action=Once,
         help="kip: with limits and placeholders, kafka: as Apache Kafka 4.3 (default: kip)")  # fmt: skip
+    add("--set", metavar="NAME=VALUE", dest="sets", type=argument_of(_assignment), action="append", default=[],
+        help="a static config of all brokers, as in server.properties, can be repeated (default: Kafka's default "
+        "values, because a metadata log has no static configs)")  # fmt: skip
     add("--output", choices=("text", "json", "html"), action=Once, help="the form of the report (default: text)")
     add("--sizes", metavar="FILE", type=file_path, action=Once,
         help="the sizes of replicas, as kafka-log-dirs --describe printed them (default: those of klamm "
@@ -115,6 +127,7 @@ def decode_try_options(arguments: Sequence[str]) -> TryOptions:
         given.sizes,
         given.rate,
         given.fail_on or (),
+        _configs(given.sets),
     )
 
 
@@ -145,6 +158,22 @@ def _broker_ids(text: str) -> Sequence[int]:
     return found
 
 
+def _assignment(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name.strip():
+        raise ValueError(f"{text[:40]!r}: NAME=VALUE is expected, such as num.partitions=12")
+    return name.strip(), value.strip()
+
+
+def _configs(assignments: Sequence[tuple[str, str]]) -> Mapping[str, str]:
+    configs: dict[str, str] = {}
+    for name, value in assignments:
+        if name in configs:
+            raise UsageError(f"argument --set: {name} is given twice")
+        configs[name] = value
+    return configs
+
+
 def _kinds(text: str) -> Sequence[str]:
     kinds = text.split(",")
     for kind in kinds:
@@ -159,7 +188,7 @@ def try_command(options: TryOptions) -> int:
     """Run `klamm try` with these options; returns the exit code."""
     try:
         if options.suggest:
-            targets = trio.run(suggest, options.twin, options.broker_list)
+            targets = trio.run(suggest, options.twin, options.broker_list, options.configs)
             sys.stdout.write(f"{as_text(as_file(targets))}\n")
             return EXIT_DONE
         assert options.changes is not None, "one of the two is given"
@@ -167,11 +196,13 @@ def try_command(options: TryOptions) -> int:
         beside = options.twin / SIZES_FILE
         sizes_from = options.sizes or (beside if beside.is_file() else None)
         sizes = None if sizes_from is None else read_sizes(sizes_from)
-        trial = trio.run(run_trial, options.twin, steps, options.profile)
+        trial = trio.run(run_trial, options.twin, steps, options.profile, options.configs)
     except (InvalidChanges, InvalidSizes, ClusterError, CannotPlace, ValueError) as error:
         sys.stderr.write(f"klamm try: {printable(str(error))}\n")
         return EXIT_FAILED
     sys.stdout.write(_written(trial, options, sizes))
+    if "limit" in options.fail_on and not trial.has_limit:
+        sys.stderr.write(f"klamm try: limit: {NO_LIMIT_FOUND[options.profile]}\n")
     failed = [kind for kind in options.fail_on if FAILURES[kind][1](trial)]
     for kind in failed:
         sys.stderr.write(f"klamm try: {kind}: {FAILURES[kind][0]}\n")

@@ -9,6 +9,7 @@ import trio
 
 import klamm
 from klamm.__main__ import main
+from klamm.twin.try_command import FAILURES
 
 RACKS = ("a", "b", "c", "a", "b", "c")
 HOSTILE = "<b>x</b>"
@@ -134,10 +135,45 @@ def test_without_trouble_every_kind_of_failure_passes(
         {"elect-preferred-leaders": "all"},
     ]
     kinds = "under-min-isr,limit,rack,refused,unfinished"
-    code, out, err = tried(twin, tmp_path, capsys, steps, "--fail-on", kinds)
+    limit = ("--set", "max.partitions=1000")
+    code, out, err = tried(twin, tmp_path, capsys, steps, "--fail-on", kinds, *limit)
     assert (code, err) == (0, "")
     assert out.splitlines()[0].endswith(": 18 partitions on 6 brokers")
     assert out.count("no change in leaders, ISRs or racks") == 4
+
+
+def test_static_configs_are_those_of_the_call(twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    steps = [{"create-topic": {"name": "a"}}, {"create-topic": {"name": "b", "partitions": 100}}]
+    static = ("num.partitions=2", "default.replication.factor=3", "max.broker.partitions=20")
+    sets = [word for one in static for word in ("--set", one)]
+    code, out, err = tried(twin, tmp_path, capsys, steps, *sets, "--fail-on", "limit", "--output", "json")
+    assert (code, err) == (1, f"klamm try: limit: {FAILURES['limit'][0]}\n")
+    first, second = json.loads(out)["steps"]
+    assert [one["limit"] for one in first["after"]["brokers"]] == [20] * 6
+    held = [sum(one["replicas"] for one in step["after"]["brokers"]) for step in (first, second)]
+    assert held == [36 + 12 + 2 * 3] * 2
+    assert [one["code"] for one in second["refusals"]] == ["POLICY_VIOLATION"]
+    assert tried(twin, tmp_path, capsys, steps, "--set", "num.partitions=x")[0] == 1
+    assert main(["try", "--twin", str(twin), "--suggest", "--set", "num.partitions=x"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "num.partitions" in line
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ((), "the twin has neither max.broker.partitions nor max.partitions"),
+        (("--profile", "kafka"), "Apache Kafka has no limits of KIP-578"),
+        (("--set", "max.partitions=100"), None),
+        (("--set", "max.broker.partitions=100"), None),
+    ],
+)
+def test_a_check_of_limits_without_a_limit_is_named(
+    twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], reason: str | None
+) -> None:
+    code, _, err = tried(twin, tmp_path, capsys, [{"create-topic": {"name": "a"}}], "--fail-on", "limit", *options)
+    assert code == 0
+    assert [line.startswith(f"klamm try: limit: {reason}") for line in err.splitlines()] == ([True] if reason else [])
 
 
 def test_impossible_steps_are_refusals(twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,6 +241,9 @@ def test_the_page_escapes_every_name(twin: Path, tmp_path: Path, capsys: pytest.
         (["--twin", "x", "--suggest", "--output", "text"], "--output cannot be given beside --suggest"),
         (["--twin", "x", "--suggest", "--broker-list", "1,1"], "distinct broker ids"),
         (["--twin", "x", "f", "--rate", "0"], "--rate"),
+        (["--twin", "x", "f", "--set", "num.partitions"], "NAME=VALUE is expected"),
+        (["--twin", "x", "f", "--set", "=1"], "NAME=VALUE is expected"),
+        (["--twin", "x", "f", "--set", "a=1", "--set", "a=2"], "a is given twice"),
         (["--twin", "x", "f", "--fail-on", "racks"], "is none of under-min-isr, limit, rack"),
     ],
 )
