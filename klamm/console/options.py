@@ -16,6 +16,9 @@ FEWEST_COLUMNS, MOST_COLUMNS = 20, 1_000
 MOST_HELP_COLUMNS: Final = 100
 """Longer lines of text are hard to read."""
 
+MOST_NAMED_COMMANDS: Final = 8
+"""A refusal that names more commands is not easy to read."""
+
 
 class UsageError(Exception):
     """The command line is wrong. The text is one line for users."""
@@ -50,7 +53,14 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self._refuse_misspelt()
-        raise UsageError(message)
+        raise UsageError(f"{message}{self._known_commands()}" if message.endswith(" required: COMMAND") else message)
+
+    def _known_commands(self) -> str:
+        """The commands that can be given, or where the help has them."""
+        (commands,) = (one for one in self._actions if isinstance(one, argparse._SubParsersAction))
+        if len(commands.choices) > MOST_NAMED_COMMANDS:
+            return f"; see {self.prog} --help"
+        return f", one of {', '.join(commands.choices)}"
 
     def _refuse_misspelt(self) -> None:
         """Refuse an unknown option that is near a known one: argparse complains of what follows from it, such as the

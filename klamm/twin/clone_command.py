@@ -79,6 +79,8 @@ def clone_command(options: CloneOptions) -> int:
         return _say(str(error), EXIT_FAILED)
     for part in cloned.missing:
         _say(f"not shown by the cluster: {part}", EXIT_DONE)
+    for line in cloned.static_lines():
+        _say(line, EXIT_DONE)
     return _say(f"{len(cloned.records)} records of cluster {cloned.cluster_id} are in {options.out}", EXIT_DONE)
 
 

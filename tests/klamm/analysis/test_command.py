@@ -78,7 +78,7 @@ def logs(tmp_path: Path) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("", "the following arguments are required: COMMAND"),
+        ("", "the following arguments are required: COMMAND, one of ingest, report, verify, whatif"),
         ("digest", "argument COMMAND: invalid choice: 'digest'"),
         ("ingest --log a", "the following arguments are required: --out"),
         ("ingest --out a", "ingest needs --log or --requests"),

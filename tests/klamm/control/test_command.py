@@ -96,7 +96,7 @@ def test_somebody_else_on_the_port_is_told(answer: bytes, said: str) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
-    ([], "the following arguments are required: COMMAND"),
+    ([], "the following arguments are required: COMMAND; see klamm control --help"),
     (["halt", "2"], "invalid choice: 'halt'"),
     (["stop"], "the following arguments are required: ID"),
     (["stop", "two"], "argument ID: 'two' is no broker id"),

@@ -145,6 +145,15 @@ def test_the_partition_limit_is_reached(cluster: ServerProcess) -> None:
     report = cluster.run_scenario("partition-limit", prefix=f"limit-{uuid.uuid4().hex}")
     assert [step.outcome for step in report.steps] == ["done", "done", "refused"]
     assert "POLICY_VIOLATION" in report.steps[-1].result
+    assert "num_partitions=10000" in report.steps[-1].step  # a server without a limit can bear as many
+
+
+def test_a_misspelt_topic_is_refused_before_the_scenario_waits(cluster: ServerProcess) -> None:
+    with pytest.raises(ScenarioFailed, match="misspelt") as raised:
+        cluster.run_scenario("leader-loss", topic="misspelt")
+    (step,) = raised.value.report.steps
+    assert (step.step, step.outcome) == ("leader topic=misspelt partition=0", "failed")
+    assert step.seconds < SECONDS / 4
 
 
 def test_values_are_filled_saved_and_counted(cluster: ServerProcess, topic: str) -> None:
