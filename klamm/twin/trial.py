@@ -30,6 +30,7 @@ from klamm.controller.configs import max_broker_partitions, max_partitions
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.settings import Settings
 from klamm.twin import changes
+from klamm.twin.affected import Named, affected_partitions, newly_affected
 from klamm.twin.changes import Step
 from klamm.twin.cluster_counts import ClusterCounts, count_cluster
 
@@ -66,6 +67,8 @@ class StepResult:
     during: ClusterCounts | None = None
     """The counts when the step has begun; None: it has no duration."""
     after: ClusterCounts | None = None
+    newly_affected: Mapping[str, Named] = field(default_factory=dict)
+    """The partitions that the step has affected, by the names of the counts."""
 
     def add(self, results: Iterable[Result]) -> None:
         """Note the errors among the results of a request."""
@@ -137,6 +140,7 @@ class _Fork:
         self._image = cluster._up.image
         self._settings = cluster._plan.settings
         self.cluster_id = cluster._up.identity.cluster_id
+        self._affected = affected_partitions(self._image, self._settings)
 
     def _even(self, broker_ids: Sequence[int]) -> dict[TopicPartition, tuple[int, ...]]:
         return _even(self._image, self._settings, broker_ids)
@@ -155,6 +159,8 @@ class _Fork:
         except ClusterError as error:
             result.refuse(str(step), "IMPOSSIBLE", str(error))
         result.after = self.counts()
+        before, self._affected = self._affected, affected_partitions(self._image, self._settings)
+        result.newly_affected = newly_affected(before, self._affected)
         return result
 
     async def _apply(self, step: Step, result: StepResult) -> None:
@@ -305,6 +311,10 @@ def as_json(trial: Trial, received: Mapping[int, int] | None) -> dict[str, Any]:
                 "refusals": [{"subject": r.subject, "code": r.code, "message": r.message} for r in one.refusals],
                 "copied_replicas": sum(map(len, one.moves.values())),
                 "unfinished_reassignments": one.unfinished,
+                "newly_affected": {
+                    kind: {"partitions": list(named.names), "more": named.more}
+                    for kind, named in one.newly_affected.items()
+                },
                 "during": None if one.during is None else one.during.as_json(),
                 "after": None if one.after is None else one.after.as_json(),
             }

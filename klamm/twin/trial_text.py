@@ -60,10 +60,19 @@ def changed_lines(trial: Trial, number: int) -> Iterator[str]:
         if during > max(first, last):
             yield f"{text}: {first} -> {last}, and {during} meanwhile"
         elif first != last:
-            yield f"{text}: {first} -> {last}"
+            yield f"{text}: {first} -> {last}{_names(step, name)}"
         changed |= first != last or during > max(first, last)
     if not changed:
         yield "no change in leaders, ISRs or racks"
+
+
+def _names(step: StepResult, kind: str) -> str:
+    """The first partitions that the step has affected, in brackets."""
+    named = step.newly_affected.get(kind)
+    if named is None:
+        return ""
+    more = f" and {named.more} more" if named.more else ""
+    return f" ({', '.join(map(printable, named.names))}{more})"
 
 
 def broker_rows(trial: Trial, received: Mapping[int, int] | None) -> list[tuple[str, ...]]:

@@ -201,9 +201,9 @@ def try_command(options: TryOptions) -> int:
         sys.stderr.write(f"klamm try: {printable(str(error))}\n")
         return EXIT_FAILED
     sys.stdout.write(_written(trial, options, sizes))
-    if "limit" in options.fail_on and not trial.has_limit:
-        sys.stderr.write(f"klamm try: limit: {NO_LIMIT_FOUND[options.profile]}\n")
     failed = [kind for kind in options.fail_on if FAILURES[kind][1](trial)]
+    if "limit" in options.fail_on and "limit" not in failed and not trial.has_limit:
+        sys.stderr.write(f"klamm try: limit: {NO_LIMIT_FOUND[options.profile]}\n")
     for kind in failed:
         sys.stderr.write(f"klamm try: {kind}: {FAILURES[kind][0]}\n")
     return EXIT_FAILED if failed else EXIT_DONE

@@ -62,6 +62,25 @@ def test_a_lost_rack_is_counted(twin: Path, tmp_path: Path, capsys: pytest.Captu
     assert sum(one["leaders"] for one in after["brokers"]) == 12
 
 
+def test_the_partitions_that_a_step_affects_are_named(
+    twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those that were affected before the step are not."""
+    steps = [{"lose-broker": 1}, {"lose-broker": 4}]
+    crooked = [f"crooked-{index}" for index in range(6)]
+    first, second = reported(twin, tmp_path, capsys, steps)["steps"]
+    assert first["newly_affected"]["under_replicated"]["partitions"][:5] == crooked[:5]
+    assert first["newly_affected"]["under_replicated"]["more"] == first["after"]["under_replicated"] - 5
+    assert "offline" not in first["newly_affected"]
+    assert second["newly_affected"]["offline"] == {"partitions": crooked[:5], "more": 1}
+    new = second["after"]["under_replicated"] - first["after"]["under_replicated"]
+    named = second["newly_affected"]["under_replicated"]
+    assert len(named["partitions"]) + named["more"] == new
+    assert all(name.startswith("even-") for name in named["partitions"])
+    _, out, _ = tried(twin, tmp_path, capsys, steps)
+    assert f"without a leader: 0 -> 6 ({', '.join(crooked[:5])} and 1 more)" in out
+
+
 def test_brokers_that_return_are_in_sync_again(twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = reported(twin, tmp_path, capsys, [{"lose-broker": 2}, {"return-broker": 2}])
     lost, returned = (step["after"] for step in report["steps"])
