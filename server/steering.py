@@ -192,6 +192,8 @@ class Steering:
         image, now_ms = self._controller.image, self._clock_ms()
         coordinators = self._brokers.coordinators
         leader = coordinators.leader_of(image, TRANSACTION_STATE, transactional_id)
+        if leader is None:
+            raise NotThere(f"there is no transactional id {transactional_id[:40]!r}: there was no transaction yet")
         shard = coordinators.find(image, TRANSACTION_STATE, transactional_id, leader, now_ms)
         if isinstance(shard, ErrorCode):
             raise NotThere(f"the coordinator of transactional id {transactional_id[:40]!r} answers {shard.name}")

@@ -17,7 +17,8 @@ _console = Console(width=min(_console.width, MOST_COLUMNS) if _console.is_termin
 
 
 def say(line: str) -> None:
-    _console.print(Text(line))
+    """Print one line, which stays one even if it is wider than the tables."""
+    _console.print(Text(line), soft_wrap=True)
 
 
 def print_client_table(steps_by_client: Mapping[str, Mapping[str, str]]) -> None:

@@ -4,7 +4,7 @@ interface and by `klamm serve --faults`.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from klamm.console.documents import read_document
 from klamm.console.shown import shown
@@ -13,6 +13,9 @@ from klamm.server.faults.reading import read_rule
 from klamm.server.faults.rule import FaultRule
 from klamm.server.faults.rules import RuleRefused
 from klamm.server.server import Server
+
+MOST_NAMED: Final = 3
+"""The most members that a refusal names."""
 
 
 def add_fault(server: Server, members: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,6 +87,11 @@ def read_rules(content: object) -> tuple[FaultRule, ...]:
     """The rules of a list, or of an object with the one member `faults`. Raises ValueError with a clause."""
     rules = content["faults"] if isinstance(content, Mapping) and set(content) == {"faults"} else content
     if not isinstance(rules, Sequence) or isinstance(rules, str):
+        if isinstance(content, Mapping) and rules is content:
+            has = ", ".join(map(shown, list(content)[:MOST_NAMED])) or "no member"
+            raise ValueError(
+                f"a list of rules, or an object with the one member 'faults', is expected, but it has {has}"
+            )
         raise ValueError(f"{shown(rules)} is no list of rules")
     found: list[FaultRule] = []
     for number, form in enumerate(rules, 1):

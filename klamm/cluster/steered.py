@@ -1,11 +1,13 @@
 """Steering verbs and waits, for `klamm.Cluster` and the control interface: what is shown, and what is waited for."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
 from klamm.broker.coordinator.shard import Shard
-from klamm.broker.groups.all_groups import AllGroups
+from klamm.broker.groups.groups_with_streams import GroupsWithStreams
 from klamm.console.shown import shown
+from klamm.control.group_states import check_group_state
 from klamm.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from klamm.protocol.near_names import did_you_mean
 from klamm.server.faults.reading import read_rule
@@ -75,9 +77,10 @@ def described_group(server: Server, group_id: str) -> dict[str, Any]:
     coordinators, image = server.brokers.coordinators, server.image
     leader = coordinators.leader_of(image, CONSUMER_OFFSETS, group_id)
     shard = coordinators.find(image, CONSUMER_OFFSETS, group_id, leader, server.now_ms())
-    if isinstance(shard, Shard) and isinstance(shard.state, AllGroups):
-        found: Any = shard.state.groups.get(group_id) or shard.state.consumer.groups.get(group_id)
-        found = found or getattr(getattr(shard.state, "streams", None), "groups", {}).get(group_id)
+    if isinstance(shard, Shard) and isinstance(shard.state, GroupsWithStreams):
+        of = shard.state
+        kinds: tuple[Mapping[str, Any], ...] = (of.groups, of.consumer.groups, of.share.groups, of.streams.groups)
+        found = next((groups[group_id] for groups in kinds if group_id in groups), None)
         if found is not None:
             state, members = str(getattr(found.state, "value", found.state)), len(found.members)
     return {"group": group_id, "state": state, "members": members}
@@ -130,7 +133,9 @@ def _partitions(server: Server, topic_name: str, partition: int | None) -> list[
 async def wait_for_group(
     server: Server, group_id: str, members: int, state: str, timeout_seconds: float
 ) -> dict[str, Any]:
-    """The group, once it is in this state with so many members. Raises TimeoutError with a clause."""
+    """The group, once it is in this state with so many members. Raises ValueError for what is no state of a group, and
+    TimeoutError, with a clause."""
+    check_group_state(state)
 
     def stable() -> dict[str, Any] | None:
         found = described_group(server, group_id)

@@ -131,7 +131,10 @@ class SteeringMethods:
         self, group: str, members: int = 1, state: str = "Stable", timeout_seconds: float = WAIT_SECONDS
     ) -> None:
         """Wait until a group is in this state and has this number of members. Raises `TimeoutError`."""
-        await _steered(wait_for_group(self._up, group, members, state, timeout_seconds))
+        try:
+            await _steered(wait_for_group(self._up, group, members, state, timeout_seconds))
+        except ValueError as error:
+            raise ClusterError(str(error)) from None
 
     async def wait_for_reassignments(self, topic: str | None = None, timeout_seconds: float = WAIT_SECONDS) -> None:
         """Wait until no reassignment is in progress. `topic` None means all topics. Raises `TimeoutError`."""

@@ -194,7 +194,8 @@ class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         except TimeoutError:
             raise ControlUnreachable(f"{self.url} does not answer") from None
         except http.client.HTTPException as error:
-            raise ControlUnreachable(f"{self.url} ended the connection without an answer") from error
+            hint = " (an address with TLS begins with https)" if self._tls is None else ""
+            raise ControlUnreachable(f"{self.url} ended the connection without an answer{hint}") from error
         except ssl.SSLError as error:
             reason = getattr(error, "verify_message", None) or (error.reason or "malformed").lower().replace("_", " ")
             raise ControlUnreachable(f"TLS with {self.url} failed: {reason}") from error

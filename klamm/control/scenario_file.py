@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from klamm.console.documents import read_document
 from klamm.console.shown import shown
+from klamm.control.group_states import check_group_state
 from klamm.protocol.near_names import did_you_mean
 
 VERBS: Final = (
@@ -150,6 +151,7 @@ def _step(form: object, where: str, client: type[object], depth: int) -> Step:
         raise ValueError(f"{where}: {verb} needs {missing[0]}")
     steps = _steps(given["steps"], client, depth + 1) if verb in (REPEAT, EACH_BROKER) else ()
     _refuse_unbounded(where, verb, given)
+    _refuse_unknown_state(where, verb, given)
     return Step(verb=verb, arguments={name: value for name, value in given.items() if name != "steps"}, steps=steps,
         **_beside(form, where))  # fmt: skip
 
@@ -173,6 +175,15 @@ def _refuse_unbounded(where: str, verb: str, given: Mapping[str, Any]) -> None:
         seconds = given["seconds"]
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= MAX_SECONDS:
             raise ValueError(f"{where}: seconds {shown(seconds)}: a number from 0 to {MAX_SECONDS} is expected")
+
+
+def _refuse_unknown_state(where: str, verb: str, given: Mapping[str, Any]) -> None:
+    state = given.get("state", "Stable")
+    if verb == "wait_for_group" and "${" not in str(state):
+        try:
+            check_group_state(state)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
 
 
 def _signature(verb: str, client: type[object]) -> tuple[Sequence[str], Sequence[str], bool]:

@@ -12,6 +12,7 @@ from klamm.console.shown import shown
 from klamm.control.answers import answer
 from klamm.control.bodies import read_members
 from klamm.control.faults import DEFAULT_WAIT_MS, TIMEOUT, check_timeout
+from klamm.control.group_states import check_group_state
 from klamm.control.openapi import RouteGroup, View, answered, asked, operation, reference
 from klamm.control.refusals import Checks, Refused
 from klamm.control.topics import TOPIC
@@ -33,7 +34,7 @@ def wait_routes(server: Server) -> RouteGroup:
             server, str(request.path_params["topic"]), given.get("partition"), seconds))  # fmt: skip
 
     async def group(request: Request) -> Response:
-        checks = {"members": _check_members, "state": _check_text}
+        checks = {"members": _check_members, "state": check_group_state}
         return await _waited(request, checks, lambda given, seconds: wait_for_group(server,
             str(request.path_params["group"]), given.get("members", 1), given.get("state", "Stable"), seconds)
         )  # fmt: skip

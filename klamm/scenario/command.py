@@ -1,7 +1,7 @@
 """`klamm scenario`: run a scenario by the control interface of a cluster, with a report. The standard library alone.
 
-Exit codes: 0 all steps succeeded, 1 a step failed or the scenario took too long, 2 for a wrong call or scenario, 130
-after SIGINT and 143 after SIGTERM; then one line on stderr says why.
+Exit codes: 0 all steps succeeded, 1 a step failed or the scenario took too long, 2 for a wrong call or scenario, or if
+no control interface answers, 130 after SIGINT and 143 after SIGTERM; then one line on stderr says why.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 from klamm.console.options import CommandParser, UsageError
-from klamm.control.client import ControlClient
+from klamm.control.client import ControlClient, ControlError, ControlUnreachable
 from klamm.control.scenario_file import find_scenario, shipped_scenarios
 from klamm.control.scenario_run import Happened, Report, Run, ScenarioFailed
 from klamm.protocol.printable import printable
@@ -117,6 +117,7 @@ def _run(given: argparse.Namespace, environment: Mapping[str, str]) -> int:
         raise UsageError(str(error)) from None
     try:
         with _stopped_by_signals(run):
+            _refuse_unreachable(client)
             report = run.run(client)
         exit_code = EXIT_DONE
     except ScenarioFailed as error:
@@ -134,6 +135,16 @@ def _run(given: argparse.Namespace, environment: Mapping[str, str]) -> int:
         with suppress(OSError, AttributeError):  # there may be no stderr
             sys.stderr.write(f"klamm scenario: {printable(' '.join(failure.split()))}\n")
     return exit_code
+
+
+def _refuse_unreachable(client: ControlClient) -> None:
+    """Refuse an address where no control interface answers, before a step of the scenario fails for it."""
+    try:
+        client.brokers()
+    except ControlUnreachable as error:
+        raise UsageError(str(error)) from None
+    except ControlError:
+        return  # the first step has the reason
 
 
 def _url(given: argparse.Namespace, environment: Mapping[str, str]) -> str:

@@ -57,10 +57,15 @@ _INI = {  # by the name of the marker's option: the ini option's type in pytest,
 }
 TEST_CONFIGS = (
     "group.initial.rebalance.delay.ms=0",
+    "group.streams.initial.rebalance.delay.ms=0",
+    "group.consumer.assignment.interval.ms=0",
+    "group.share.assignment.interval.ms=0",
+    "group.streams.assignment.interval.ms=0",
     "broker.session.timeout.ms=1000",
     "broker.heartbeat.interval.ms=200",
 )
-"""Tests need not wait for further members of a group, and a crashed broker is fenced after a second, not nine."""
+"""A group does not wait for further members, and a change of its members leads to an assignment at once, also if the
+clock is manual. A crashed broker is fenced after a second, not nine."""
 _RUNNING = pytest.StashKey["list[tuple[str, ServerProcess]]"]()
 _SHOWN = pytest.StashKey["dict[str, str]"]()
 """The stderr that was shown already, by fixture."""

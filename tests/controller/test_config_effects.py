@@ -26,9 +26,10 @@ VALIDATE_ONLY = {
 MADE_OF_PARTS = {
     *("quota.window.num", "quota.window.size.seconds"),
     *("controller.quota.window.num", "controller.quota.window.size.seconds"),
+    *("streams.initial.rebalance.delay.ms", "streams.num.standby.replicas"),
     *(
         f"{kind}.{name}.ms"
-        for kind in ("consumer", "share")
+        for kind in ("consumer", "share", "streams")
         for name in ("assignment.interval", "heartbeat.interval", "session.timeout")
     ),
 }
@@ -111,6 +112,7 @@ def test_configs_that_do_something_are_not_named() -> None:
         "broker.session.timeout.ms": 1000,
         "log.cleanup.policy": "compact",
         "group.consumer.max.session.timeout.ms": 70_000,
+        "group.streams.assignment.interval.ms": 0,
         "offsets.topic.num.partitions": 1,
         "unclean.leader.election.enable": True,
     }

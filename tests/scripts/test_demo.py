@@ -21,6 +21,9 @@ def test_the_demonstration_fits_into_80_columns() -> None:
     )
     assert ended.returncode == 0, ended.stdout
     lines = ended.stdout.splitlines()
+    first = lines.pop(0)
+    assert first.startswith("klamm serve, process ")
+    assert first.partition("bootstrap.servers=")[2].count(",127.0.0.1:") == 2, "the addresses of all brokers are on it"
     assert max(map(len, lines)) <= 80
     shown = [" ".join(line.split()) for line in lines]
     assert "broker 3 is stopped leader 1 replicas [3, 1, 2] ISR [1, 2]" in shown

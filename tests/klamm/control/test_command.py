@@ -72,7 +72,7 @@ def test_who_cannot_be_reached_is_exit_code_2() -> None:
 
 
 @pytest.mark.parametrize(("answer", "said"), [
-    (b"", "ended the connection without an answer"),
+    (b"", "ended the connection without an answer (an address with TLS begins with https)"),
     (b"SSH-2.0-nothing\r\n", "ended the connection without an answer"),
     (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n<a/>", "is not a control interface (status 200)"),
     (b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n[]", "is not a control interface (status 404)"),

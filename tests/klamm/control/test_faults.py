@@ -163,6 +163,10 @@ async def test_rules_of_a_file_apply_from_the_start(tmp_path: Path) -> None:
     [
         ("{", "Expecting"),
         ("7", "7 is no list of rules"),
+        ('{"faults": 7}', "7 is no list of rules"),
+        ('{"steps": [{"create-topic": {"name": "a"}}]}', r"member 'faults', is expected, but it has 'steps'$"),
+        ('{"faults": [], "b": 1, "c": 1, "d": 1}', r"is expected, but it has 'faults', 'b', 'c'$"),
+        ("{}", "is expected, but it has no member$"),
         ('[{"api": "Produce"}, {"api": "X"}]', "rule 2: api 'X' is not served here"),
         ("[" * 100_000, "nested too deeply"),
     ],

@@ -1,5 +1,6 @@
 """Steering by hand: leaders, ISRs, replication, sessions, disks; and waits for a state of the cluster."""
 
+import uuid
 from typing import Any
 
 import pytest
@@ -9,8 +10,11 @@ import klamm
 from klamm.control.command import decode_control_options
 from klamm.control.tables import as_text
 from klamm.protocol.messages.data import produce
+from klamm.protocol.messages.groups import consumer_group_heartbeat as consumer_heartbeat
 from klamm.protocol.messages.groups import find_coordinator
 from klamm.protocol.messages.partitions import alter_partition_reassignments as moves
+from klamm.protocol.messages.shares import share_group_heartbeat as share_heartbeat
+from klamm.protocol.messages.streams import streams_group_heartbeat as streams_heartbeat
 from tests.broker.data.batches import batch
 from tests.klamm.control.control_cluster import controlled_cluster
 from tests.server.harness import Peer
@@ -263,6 +267,37 @@ async def test_waits_for_topics_and_reassignments() -> None:
         with pytest.raises(TimeoutError, match="group 'g' is Dead with 0 members"):
             await cluster.wait_for_group("g", timeout_seconds=0.01)
         await cluster.wait_for_group("g", 0, "dead")
+        with pytest.raises(klamm.ClusterError, match=r"state 'Stabel': one of .*; did you mean 'Stable'\?"):
+            await cluster.wait_for_group("g", 0, "Stabel")
+
+
+async def test_groups_of_the_newer_kinds_are_awaited() -> None:
+    configs = {f"group.{kind}.assignment.interval.ms": 0 for kind in ("consumer", "share", "streams")}
+    async with klamm.Cluster(brokers=1, configs=configs, clock="manual") as cluster:
+        await cluster.create_topic(TOPIC, 1, 1)
+        peer = await connect(cluster, 1)
+        key = find_coordinator.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+        await peer.ask(find_coordinator.API, 4, key)
+        await cluster.wait_for_topic("__consumer_offsets")
+        member_id = str(uuid.uuid4())
+        subtopology = streams_heartbeat.Subtopology(subtopology_id="0", source_topics=["none"])
+        topology = streams_heartbeat.Topology(epoch=1, subtopologies=[subtopology])
+        joins: list[tuple[Any, int, Any]] = [
+            (consumer_heartbeat.API, 1, consumer_heartbeat.ConsumerGroupHeartbeatRequest(group_id="consumer",
+                member_id=member_id, member_epoch=0, rebalance_timeout_ms=60_000, subscribed_topic_names=[TOPIC],
+                topic_partitions=[])),
+            (share_heartbeat.API, 1, share_heartbeat.ShareGroupHeartbeatRequest(group_id="share",
+                member_id=member_id, member_epoch=0, subscribed_topic_names=[TOPIC])),
+            (streams_heartbeat.API, 0, streams_heartbeat.StreamsGroupHeartbeatRequest(group_id="streams",
+                member_id=member_id, member_epoch=0, rebalance_timeout_ms=60_000, topology=topology, active_tasks=[],
+                standby_tasks=[], warmup_tasks=[], process_id="p", client_tags=[])),
+        ]  # fmt: skip
+        for api, version, request in joins:
+            assert (await peer.ask(api, version, request)).error_code == 0
+        await peer.aclose()
+        await cluster.wait_for_group("consumer", timeout_seconds=5)
+        await cluster.wait_for_group("share", timeout_seconds=5)
+        await cluster.wait_for_group("streams", 1, "NotReady", timeout_seconds=5)
 
 
 async def test_bad_requests_are_refused_with_the_reason() -> None:
@@ -284,11 +319,23 @@ async def test_bad_requests_are_refused_with_the_reason() -> None:
             ("/coordinators/rehash", {}, 404, "no coordinators yet"),
             ("/coordinators/rehash", {"of": "shares"}, 400, "of 'shares': one of groups, transactions, share groups"),
             ("/coordinators/rehash", {"of": 7}, 400, "of 7"),
-            ("/transactions/none/time-out", {}, 404, "NOT_COORDINATOR"),
-            ("/transactions/a%2Fb/time-out", {}, 404, "transactional id 'a/b' answers NOT_COORDINATOR"),
+            (
+                "/transactions/none/time-out",
+                {},
+                404,
+                "there is no transactional id 'none': there was no transaction yet",
+            ),
+            ("/transactions/a%2Fb/time-out", {}, 404, "there is no transactional id 'a/b'"),
             ("/topics/none/wait", {"timeout_ms": 1}, 504, "does not exist"),
             ("/topics/none/isr/wait", {"timeout_ms": 1}, 404, "there is no topic"),
             ("/groups/g/wait", {"members": -1}, 400, "members -1"),
+            ("/groups/g/wait", {"state": "Stabel"}, 400, "is expected; did you mean 'Stable'?"),
+            (
+                "/groups/g/wait",
+                {"state": None},
+                400,
+                "state None: one of Assigning, CompletingRebalance, Dead, Empty, ",
+            ),
             ("/reassignments/wait", {"topic": 7}, 400, "a string"),
             ("/reassignments/wait", {"timeout_ms": 300_001}, 400, "timeout_ms"),
         ]

@@ -83,6 +83,11 @@ def test_connections_without_tls_are_closed_and_harm_no_others() -> None:
                 while chunk := raw.recv(4096):
                     received += chunk
                 assert not received.startswith(b"HTTP")
+        url = f"http://127.0.0.1:{port}"
+        with pytest.raises(
+            klamm.ControlUnreachable, match=r"without an answer \(an address with TLS begins with https"
+        ):
+            klamm.ControlClient(url).brokers()
         assert len(server.brokers()) == 1
         for one in idle:
             one.settimeout(20)

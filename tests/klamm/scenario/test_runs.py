@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -332,6 +333,15 @@ def test_the_steps_of_a_scenario_are_shown(tmp_path: Path, capsys: pytest.Captur
             scenario_command([*command, "--url", "http://127.0.0.1:1"], {})
     with pytest.raises(UsageError, match="split-client: parameter broker 'two': a number is expected, such as 1"):
         scenario_command(["run", "split-client", "--url", "http://127.0.0.1:1", "--set", "broker=two"], {})
+
+
+def test_an_address_without_a_server_is_refused_before_the_first_step(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(UsageError, match=f"^{url} cannot be reached: Connection refused$"):
+            scenario_command(["run", "rolling-restart", "--url", url], {})
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_misspelt_name_is_refused_before_a_missing_address() -> None:

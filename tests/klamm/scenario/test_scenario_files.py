@@ -16,6 +16,8 @@ BAD: list[tuple[Any, str]] = [
     ({"steps": "stop"}, "a list of steps"),
     ({"stops": [STEP]}, "no member 'stops'; did you mean 'steps'?"),
     ({"steps": [7]}, "step 1: 7 is no object"),
+    ({"steps": [{"wait_for_group": {"group": "g", "state": "Stabel"}}]}, "step 1: state 'Stabel': one of Assigning, "),
+    ({"steps": [{"wait_for_group": {"group": "g", "state": 7}}]}, "step 1: state 7: one of "),
     ({"steps": [{}]}, "step 1: one verb is expected"),
     ({"steps": [STEP, {"a": 1, "b": 2}]}, "step 2: one verb is expected"),
     ({"steps": [{"stop_brokr": 1}]}, "no verb 'stop_brokr'; did you mean 'stop_broker'?"),
