@@ -1,22 +1,13 @@
 """One Spark session for all tests that need one, and the histories of random clusters, which are played once."""
 
 from collections.abc import Iterator
-from typing import Final
 
 import pytest
 from pyspark.sql import SparkSession
 
 from klamm.pipeline.session import spark_session
 from tests.pipeline.histories import SEEDS, WHOLE_SEEDS, History, play_history
-
-SETTINGS: Final = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.adaptive.enabled": "false",
-    # The tables have few rows, so to compile queries takes longer than to interpret them.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.driver.memory": "1g",
-}
+from tests.pipeline.interpreted import SETTINGS
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from klamm.pipeline import schemas
-from tests.pipeline.conftest import SETTINGS
+from tests.pipeline.interpreted import interpreted
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
@@ -25,11 +25,10 @@ MIDDLE = range(6 + 4, 6 + 4 + 3 * 4, 4)
 
 def run(folder: Path, *arguments: str) -> str:
     """The output of Python in a process of its own, in this folder. Spark interprets queries: it compiles no Java."""
-    (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in SETTINGS.items()))
     done = subprocess.run(
         [sys.executable, "-P", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "SPARK_CONF_DIR": str(folder)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **interpreted(folder)},
         capture_output=True,
         text=True,
         timeout=SECONDS,

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import trio
@@ -19,8 +20,11 @@ from klamm.console.options import UsageError
 from klamm.protocol.record_batch import decode_batches, encode_batch, encode_control_batch
 from klamm.protocol.records.partitions import PartitionRecord
 from tests.klamm.serve.processes import ROOT, command, environment
+from tests.pipeline.interpreted import interpreted
 
 SECONDS = 300.0
+SPARK_FOLDER = TemporaryDirectory()  # removed when the tests end
+SPARK = interpreted(Path(SPARK_FOLDER.name))
 SHAPE = '{"shape_id": 1, "brokers": 3, "racks": 3, "partitions": 6, "replication_factor": 3}\n'
 
 
@@ -30,7 +34,7 @@ def run(*arguments: str, flags: tuple[str, ...] = (), path: Path | None = None) 
         command("pipeline", *arguments, flags=flags),
         capture_output=True,
         text=True,
-        env=environment(more),
+        env=environment({**SPARK, **more}),
         timeout=SECONDS,
         check=False,
     )
@@ -45,7 +49,7 @@ def started(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment(),
+        env=environment(SPARK),
     )
     try:
         assert process.stderr is not None
