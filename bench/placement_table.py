@@ -13,8 +13,9 @@ COLUMNS = (RATIO, "placer", "median", "fastest", "samples", "per broker", "per r
 TEXT_COLUMNS = frozenset({"placer", "remarks", "target"})
 WRAPPED_COLUMNS = frozenset({"remarks", "target"})
 KEY = (
-    "Per broker and per rack: replicas / leaders, largest minus smallest number. "
-    "Moves: replicas on another broker than before / the smallest possible number."
+    'The column "per broker" contains two differences: replicas / leaders. Each difference is the largest number on a '
+    'broker minus the smallest number on a broker. The column "per rack" contains the same differences for racks. '
+    'The column "moves" contains the number of replicas that have a new broker / the smallest possible number.'
 )
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 

@@ -24,12 +24,12 @@ def table() -> str:
     silent = sum(not effect.text and not effect.decided_by for effect in found.values())
     lines = [
         f"Klamm accepts {len(found)} configs. The configs in the following table have the same effect as in Apache",
-        "Kafka, except for the three configs that only Klamm supports (KIP-409, KIP-578). The table omits two types",
-        "of broker configs, which also have the same effect as in Apache Kafka:",
+        "Kafka. Three configs of the table exist only in Klamm (KIP-409, KIP-578). The following two types of broker",
+        "configs also have the same effect as in Apache Kafka, but are not in the table:",
         "",
-        "- The table omits broker configs that set the default of a topic config or a group config. For example,",
+        "- Broker configs that set the default of a topic config or a group config are not in the table. For example,",
         "  `log.cleanup.policy` sets the default of `cleanup.policy`.",
-        "- The table omits broker configs that set the minimum or the maximum of a group config. For example,",
+        "- Broker configs that set the minimum or the maximum of a group config are not in the table. For example,",
         "  `group.share.max.session.timeout.ms` sets the maximum of `share.session.timeout.ms`.",
         "",
         "| Config | Resource | What the config sets |",
@@ -39,9 +39,9 @@ def table() -> str:
     lines += [f"| `{name}` | {SCOPES[scope]} | {effect_of(name, scope).text} |" for scope, name in obeyed]
     lines += [
         "",
-        "The configs in the next table have no effect in Klamm:",
+        "The configs in the following table have no effect in Klamm:",
         "",
-        "| Config without effect | What applies instead |",
+        "| Config without effect | What Klamm uses instead |",
         "|---|---|",
     ]
     decided = [(scope, name) for scope, name in listed() if effect_of(name, scope).decided_by]
@@ -49,8 +49,8 @@ def table() -> str:
     lines += [
         "",
         f"The remaining {silent} configs also have no effect. Klamm validates the values of these configs, stores the",
-        "values, and returns the values in DescribeConfigs responses. If a config without effect differs from its",
-        "default, `klamm serve` prints a warning at the start.",
+        "values, and returns the values in DescribeConfigs responses. If you set a config without effect to a value",
+        "other than the default, `klamm serve` prints a warning at the start.",
         "",
     ]
     return "\n".join(lines)

@@ -24,36 +24,40 @@ HEAD = """\
 # Protocol: APIs and versions
 
 Klamm can encode and decode all requests and responses of Apache Kafka 4.3 in all versions. Klamm can also encode and
-decode the two APIs of KIP-179, AlterTopics and ReplicaStatus. Apache Kafka never released these two APIs.
+decode the requests and responses of two APIs of KIP-179, AlterTopics and ReplicaStatus. Apache Kafka never released
+these two APIs.
 
-The first table lists all APIs with these columns:
+The table "APIs" contains one row for each API. The columns of the table have these meanings:
 
-- "Decoded" contains the versions that Klamm can encode and decode.
-- "Flexible since" contains the first version with compact encodings and tagged fields.
-- "Served" contains the versions that Klamm's brokers and controller accept from clients.
-- "Listener" says whether Klamm accepts the API on the listeners of brokers, on the listener of the controller, or on
-  both kinds of listeners. The column is empty if Klamm does not serve the API.
+- "Decoded" contains the versions of the API that Klamm can encode and decode.
+- "Flexible since" contains the first version of the API that uses compact encodings and tagged fields.
+- "Served" contains the versions of the API that Klamm accepts in requests from clients. The cell is empty if Klamm
+  accepts no version.
+- "Listener" contains "broker" if Klamm accepts the API on the listeners of brokers. The column contains "controller" if
+  Klamm accepts the API on the listener of the controller.
 
-If a client uses an API or a version that Klamm does not serve, the server closes the connection, as Apache Kafka does.
-ApiVersions is an exception: the server answers an unknown version of ApiVersions with UNSUPPORTED_VERSION (KIP-511).
+If a client sends a request with an API or a version that Klamm does not serve, the server closes the connection, as
+Apache Kafka does. ApiVersions requests are an exception. If Klamm does not serve the version of an ApiVersions request,
+the server returns UNSUPPORTED_VERSION (KIP-511).
 
-Two other pages describe how you can use these messages:
+You can use Klamm to encode and decode messages of these APIs:
 
-- The command [klamm wire](wire.md) prints messages as JSON in a shell.
+- The command [klamm wire](wire.md) converts messages to JSON, and JSON to messages, in a shell.
 - The [protocol library](protocol-library.md) encodes and decodes messages in Python programs.
 
 The script `tools/protocol_page.py` generates this page.
 """
 API_COLUMNS = ("API key", "API", "Decoded", "Flexible since", "Served", "Listener", "Notes")
 NOTES = {
-    "Produce": "As in Apache Kafka, the ApiVersions response lists Produce from version 0, because librdkafka needs it",
+    "Produce": "As in Apache Kafka, ApiVersions responses contain the versions 0 to 13, because librdkafka requires "
+    "version 0 in this list",
     "Fetch": "Klamm supports fetch sessions (KIP-227)",
-    "ApiVersions": "The response header always has version 0",
+    "ApiVersions": "The header of the response has version 0 in all versions of the API",
     "BrokerRegistration": "Brokers of Apache Kafka send this request to Klamm's controller",
     "BrokerHeartbeat": "Brokers of Apache Kafka send this request to Klamm's controller",
     "AlterPartition": "Brokers of Apache Kafka send this request to Klamm's controller",
-    "AlterTopics": "API of KIP-179. Klamm chose the API key, because Apache Kafka never released this API",
-    "ReplicaStatus": "API of KIP-179. Klamm chose the API key, because Apache Kafka never released this API",
+    "AlterTopics": "API of KIP-179. Apache Kafka never released this API, so Klamm's developers chose the API key",
+    "ReplicaStatus": "API of KIP-179. Apache Kafka never released this API, so Klamm's developers chose the API key",
 }
 
 
@@ -87,12 +91,15 @@ def _api_row(api: Api[Message, Message]) -> tuple[str, ...]:
     newest, kept = api.latest_stable, api.kept_versions
     notes = [NOTES[api.name]] if api.name in NOTES else []
     if api.key in KIP_578_API_KEYS:
-        notes.append(f"Klamm serves {_named(newest + 1, newest + 1)} only with `--kip-578-versions`")
+        notes.append(f"Klamm serves {_named(newest + 1, newest + 1)} only with the option `--kip-578-versions`")
     if listeners and newest < api.versions[-1]:
         notes.append(f"Apache Kafka 4.3 marks {_named(newest + 1, api.versions[-1])} as unstable")
-    if api.removed_before:
+    if api.removed_before and listeners:
         removed = _named(api.versions[0], api.removed_before - 1)
-        notes.append(f"Klamm serves {removed} only if `--kafka-version` chooses an older release")
+        notes.append(f"Klamm serves {removed} only if `--kafka-version` chooses a release before Apache Kafka 4.0")
+    if api.removed_before and not listeners:
+        notes.append("Apache Kafka 4.0 removed this API. If `--kafka-version` chooses release 3.0 or an older release, "
+                     "Klamm's brokers refuse requests of this API with CLUSTER_AUTHORIZATION_FAILED")  # fmt: skip
     return (
         str(api.key),
         api.name,
