@@ -205,6 +205,8 @@ def check_steering(page: Any, server: klamm.ServerProcess) -> None:
     page.click(f"button[aria-label='Repair {second} of broker 3']")
     wait_for_text(page, "ul[aria-label='log directories of broker 3']", f"{second} offline until the next start")
     expect(page.is_visible(f"button[aria-label='Fail {first} of broker 3']"), "the other one cannot fail")
+    server.stop_broker(3)
+    server.start_broker(3)  # with both directories, so that its replicas can be in sync again
     producer = Producer(settings(server, **{"transactional.id": HOSTILE}))
     producer.init_transactions(SECONDS)
     producer.begin_transaction()
