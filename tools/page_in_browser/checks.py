@@ -1,6 +1,4 @@
-"""Checks the page in a real Chromium: it shows what clients do, its buttons and keys work, and nothing that a client
-names is ever run.
-"""
+"""Checks the page in a real Chromium: it shows what clients do, its buttons and keys work, and no name is run."""
 
 import time
 from collections.abc import Callable, Iterator
