@@ -8,7 +8,18 @@ from klamm.protocol.messages.shares import share_fetch
 from klamm.protocol.uuid import Uuid
 from tests.broker.data.batches import batch
 from tests.broker.groups.conversation import Asked, Conversation
-from tests.broker.share.members import join, set_config
+from tests.broker.share.members import join, new_conversation, set_config
+
+UNKNOWN = Uuid(bytes(15) + b"\x07")
+"""The id of no topic."""
+BOTH = (0, 1)
+
+
+def with_topic_both() -> Conversation:
+    """A topic whose two partitions have the same leader, broker 1."""
+    group = new_conversation()
+    group.cluster.create_at("both", [1, 2, 3], [1, 2, 3])
+    return group
 
 
 def partitions(topic_id: Uuid, *indexes: int, acks: Any = ()) -> share_fetch.FetchTopic:

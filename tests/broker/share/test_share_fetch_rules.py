@@ -8,24 +8,28 @@ from klamm.broker.handlers.delayed_fetch import MAX_WAIT_MS
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.shares import share_acknowledge, share_fetch
-from klamm.protocol.uuid import Uuid
 from tests.broker.groups.conversation import Conversation
 from tests.broker.share.fetching import ACCEPT, RENEW
 from tests.broker.share.members import CONFIGS, new_conversation
-from tests.broker.share.session_member import Member, acks_of, partitions, shown, subscribe, write
+from tests.broker.share.session_member import (
+    BOTH,
+    UNKNOWN,
+    Member,
+    acks_of,
+    partitions,
+    shown,
+    subscribe,
+    with_topic_both,
+    write,
+)
 from tests.controller.handlers.guarded_cluster import ALICE, GuardedCluster, entry
 
 E = ErrorCode
-UNKNOWN = Uuid(bytes(15) + b"\x07")
-BOTH = (0, 1)
 
 
 @pytest.fixture
 def group() -> Conversation:
-    """A topic whose two partitions have the leader of partition 0."""
-    group = new_conversation()
-    group.cluster.create_at("both", [1, 2, 3], [1, 2, 3])
-    return group
+    return with_topic_both()
 
 
 # -- what is refused as a whole ----------------------------------------------------------------------------------------

@@ -7,23 +7,27 @@ from klamm.broker.share_partitions import sessions
 from klamm.controller.delayed_answer import DelayedAnswer
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.shares import share_fetch
-from klamm.protocol.uuid import Uuid
 from tests.broker.groups.conversation import Conversation
 from tests.broker.share.fetching import ACCEPT, REJECT, RELEASE, RENEW, Fetcher, begin
-from tests.broker.share.members import LOCK_MS, new_conversation, set_config, state_of
-from tests.broker.share.session_member import Member, acks_of, partitions, shown, subscribe, write
+from tests.broker.share.members import LOCK_MS, set_config, state_of
+from tests.broker.share.session_member import (
+    BOTH,
+    UNKNOWN,
+    Member,
+    acks_of,
+    partitions,
+    shown,
+    subscribe,
+    with_topic_both,
+    write,
+)
 
 E = ErrorCode
-UNKNOWN = Uuid(bytes(15) + b"\x07")
-BOTH = (0, 1)
 
 
 @pytest.fixture
 def group() -> Conversation:
-    """A topic whose two partitions have the leader of partition 0."""
-    group = new_conversation()
-    group.cluster.create_at("both", [1, 2, 3], [1, 2, 3])
-    return group
+    return with_topic_both()
 
 
 # -- sessions ----------------------------------------------------------------------------------------------------------
