@@ -163,8 +163,9 @@ def _session_of(broker_id: int | None, request: Message) -> _Session | None:
 
 def _answered_session(broker_id: int | None, request: Message, response: object) -> _Session | None:
     """The fetch session that the answer begins."""
-    begins = isinstance(request, FetchRequest) and isinstance(response, FetchResponse) and response.session_id
-    return (broker_id, response.session_id, None) if begins and isinstance(response, FetchResponse) else None
+    if isinstance(request, FetchRequest) and isinstance(response, FetchResponse) and response.session_id:
+        return broker_id, response.session_id, None
+    return None
 
 
 def _names_all(request: Message) -> bool:

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from klamm.controller.config_definitions.table import broker_definition
-from klamm.controller.handlers.quorum.log_requests import METADATA_TOPIC
 from klamm.protocol.codec.json_form import message_to_json
 from klamm.protocol.fields import Message
+from klamm.protocol.internal_topics import METADATA_TOPIC
 from klamm.protocol.uuid import METADATA_TOPIC_ID
 
 HIDDEN: Final = "hidden"

@@ -16,9 +16,9 @@ from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.image import BROKER_RESOURCE, MetadataImage
 from klamm.controller.metadata.partition import LogKey
 from klamm.controller.settings import Settings
+from klamm.controller.transitions.config_changes import CORDONED_LOG_DIRS
 
 MOVES_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
-CORDONS: Final = "cordoned.log.dirs"
 REPORTED_AT_ONCE: Final = 500
 """The most replicas whose directories all brokers report in one tick, at some 20 µs each."""
 
@@ -56,7 +56,7 @@ class LogDirWork:
         for resource_type, resource_name, name in delta.configs:
             if resource_type == BROKER_RESOURCE and name == MOVES_RATE:
                 self._throttle(image, resource_name)
-            elif resource_type == BROKER_RESOURCE and name == CORDONS:
+            elif resource_type == BROKER_RESOURCE and name == CORDONED_LOG_DIRS:
                 self._cordoning.add(resource_name)
 
     def lose(self, broker: SimulatedBroker, directory: LogDir, now_ms: int) -> None:

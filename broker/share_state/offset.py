@@ -1,8 +1,8 @@
 """The state of one share partition, as records say it: `ShareGroupOffset` in Kafka."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from klamm.broker.share_state.combiner import Batch, combine
 from klamm.protocol.records.coordinator.share_state import ShareSnapshotValue, ShareUpdateValue, StateBatch
@@ -90,5 +90,6 @@ def of_update(value: ShareUpdateValue) -> ShareGroupOffset:
     )
 
 
-def batches_of(batches: Sequence[StateBatch]) -> tuple[Batch, ...]:
+def batches_of(batches: Iterable[Any]) -> tuple[Batch, ...]:
+    """The batches in a message or a record, each of which has a class of its own for them."""
     return tuple(Batch(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count) for one in batches)

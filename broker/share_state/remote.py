@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from klamm.broker.outgoing import Outgoing, error_of
-from klamm.broker.share_state.combiner import Batch
-from klamm.broker.share_state.offset import UNINITIALIZED, ShareGroupOffset, SharePartitionKey
+from klamm.broker.share_state.offset import UNINITIALIZED, ShareGroupOffset, SharePartitionKey, batches_of
 from klamm.broker.share_state.questions import Delete, Initialize, Question, Read, Summarize, Write
 from klamm.broker.share_state.states import DONE
 from klamm.protocol.api import Api
@@ -59,9 +58,7 @@ def _write_data(partition: int, question: Write) -> write_share_group_state.Part
 
 
 def _read_state(result: read_share_group_state.PartitionResult) -> ShareGroupOffset:
-    batches = tuple(
-        Batch(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count) for one in result.state_batches
-    )
+    batches = batches_of(result.state_batches)
     return ShareGroupOffset(0, result.state_epoch, 0, result.start_offset, UNINITIALIZED, batches)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klamm.controller.metadata.columns import PADDING, ColumnTable
+from klamm.controller.metadata.directories import has_directories
 from klamm.controller.metadata.kind import SnapshotRecord
 from klamm.controller.metadata.partition_table import PartitionTable, RowRange
 from klamm.controller.metadata.topic import Topic
@@ -98,7 +99,7 @@ def _partition_record(partitions: PartitionTable, topic_id: Uuid, table: ColumnT
         leader_recovery_state=partition.leader_recovery_state,
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
-        directories=partition.directories if any(map(any, partition.directories)) else (),
+        directories=partition.directories if has_directories(partition.directories) else (),
         # None means the same as an empty list; Kafka writes None for partitions that never had any.
         eligible_leader_replicas=partition.eligible_leader_replicas or None,
         last_known_elr=partition.last_known_elr or None,

@@ -21,12 +21,12 @@ from klamm.controller.metadata.replay import ReplayError
 from klamm.controller.metadata_versions import FIRST_LEVEL_WITH_LOG_DIRS, LATEST_LEVEL, METADATA_VERSIONS, OLDEST_LEVEL
 from klamm.controller.releases import CURRENT
 from klamm.controller.settings import Settings
+from klamm.controller.transitions.config_changes import MIN_INSYNC_REPLICAS
 from klamm.protocol.records.cluster import FeatureLevelRecord
 from klamm.protocol.records.configs import ConfigRecord
 
 SUPPORTED_FEATURES = dict(sorted(CURRENT.features.items()))
 """The levels that Apache Kafka 4.3 supports."""
-MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 _SINCE_LEVELS: Final = {
     ELIGIBLE_LEADER_REPLICAS_VERSION: {26: 1},
     GROUP_VERSION: {22: 1},

@@ -7,7 +7,7 @@ import numpy as np
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.broker import MIGRATING_DIRECTORY, BrokerState
 from klamm.controller.metadata.columns import Ints
-from klamm.controller.transitions.directories import has_directories
+from klamm.controller.metadata.directories import has_directories
 from klamm.protocol.columns import Columns
 from klamm.protocol.records.partitions import PartitionRecord
 from klamm.protocol.uuid import Uuid

@@ -10,9 +10,9 @@ from collections.abc import Collection, Container, Mapping
 from dataclasses import field
 from typing import Any
 
+from klamm.controller.metadata.directories import has_directories
 from klamm.controller.metadata.features import ElectionFeatures
 from klamm.controller.metadata.partition import NO_LEADER, RECOVERING, Partition
-from klamm.controller.transitions.directories import has_directories
 from klamm.controller.transitions.reassignment import Assignment, assignment_of, completed
 from klamm.protocol.records.partitions import PartitionChangeRecord
 from klamm.protocol.uuid import Uuid

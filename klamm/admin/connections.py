@@ -18,6 +18,7 @@ from klamm.admin.streams import AccessRefused, ConnectionLost
 from klamm.admin.types import Broker
 from klamm.protocol.api import Api
 from klamm.protocol.fields import Message
+from klamm.protocol.internal_topics import METADATA_TOPIC
 from klamm.protocol.messages.raft import describe_quorum
 from klamm.server.addresses import Address, decode_address
 
@@ -27,7 +28,6 @@ REQUEST_TIMEOUT_SECONDS = 60.0
 SERVER_TIMEOUT_MS = 30_000
 MAX_LEARNED_TRIED = 10
 """If the bootstrap servers are down, at most this many other known brokers are tried."""
-_METADATA_TOPIC = "__cluster_metadata"
 
 _Request = TypeVar("_Request", bound=Message)
 _Response = TypeVar("_Response", bound=Message)
@@ -133,7 +133,7 @@ class AdminConnections:
     async def _controllers(self) -> list[Address]:
         """The listeners of the controllers, as a broker names them: the leader's first."""
         partition = describe_quorum.PartitionData()
-        topic = describe_quorum.TopicData(topic_name=_METADATA_TOPIC, partitions=[partition])
+        topic = describe_quorum.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
         answer = await self._request(describe_quorum.API, describe_quorum.DescribeQuorumRequest(topics=[topic]))
         leaders = {one.leader_id for topic in answer.topics for one in topic.partitions}
         nodes = sorted(answer.nodes, key=lambda node: node.node_id not in leaders)

@@ -271,7 +271,7 @@ def checked_log_file(path: Path) -> Path:
 def checked_request_topic(name: object) -> str:
     """The name, if a topic can have it and Kafka has no use of its own for it."""
     from klamm.controller.metadata.topic import MAX_TOPIC_NAME_CHARACTERS, has_legal_characters
-    from klamm.protocol.internal_topics import INTERNAL_TOPICS
+    from klamm.protocol.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC
 
     is_legal = isinstance(name, str) and 0 < len(name) <= MAX_TOPIC_NAME_CHARACTERS and has_legal_characters(name)
     if not isinstance(name, str) or not is_legal or name in (".", ".."):
@@ -279,7 +279,7 @@ def checked_request_topic(name: object) -> str:
             f"request topic {shown(name)}: the name of a topic is expected, of 1 to {MAX_TOPIC_NAME_CHARACTERS} "
             'letters, digits and "._-"'
         )
-    if name in INTERNAL_TOPICS or name == "__cluster_metadata":
+    if name in INTERNAL_TOPICS or name == METADATA_TOPIC:
         raise ValueError(f"request topic {shown(name)}: Kafka itself writes that topic")
     return name
 

@@ -24,14 +24,13 @@ from klamm.controller.metadata_log_reader import SnapshotId
 from klamm.protocol.api import Api
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
+from klamm.protocol.internal_topics import METADATA_TOPIC
 from klamm.protocol.messages.cluster import describe_cluster
 from klamm.protocol.messages.data import fetch
 from klamm.protocol.messages.raft import fetch_snapshot
 from klamm.protocol.uuid import METADATA_TOPIC_ID, ZERO_UUID
 from klamm.server.addresses import Address
 from klamm.twin.followed_log import FollowerIdentity
-
-METADATA_TOPIC: Final = "__cluster_metadata"
 
 FIRST_VERSION_WITH_IDS: Final = 13
 FIRST_VERSION_OF_RAFT: Final = 12

@@ -1,7 +1,7 @@
 """The server's side of a TLS connection without I/O: bytes of the wire in, plain bytes out, and the reverse (OpenSSL).
 
 A call never waits; `TlsStream` moves the bytes. OpenSSL decrypts one record per call, of at most 16 KiB, and common
-clients send records of a few kilobytes, so `decrypt` takes many records of those that have arrived in one go.
+clients send records of a few kilobytes, so one call of `decrypt` takes many of the records that have arrived.
 """
 
 import ssl
@@ -11,7 +11,7 @@ from typing import Final
 RECORD_BYTES: Final = 16 * 1024
 """The most plain bytes of one record of TLS."""
 RECORDS_AT_ONCE: Final = 256
-"""The most records that are decrypted in one go: less than a millisecond, also for records of one byte."""
+"""The most records that one call decrypts, in less than a millisecond, also for records of one byte."""
 
 
 class TlsSession:

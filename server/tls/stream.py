@@ -60,7 +60,7 @@ class TlsStream(trio.abc.Stream):
         return received
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Encrypt `data` in one go, and send it."""
+        """Encrypt all of `data`, and send it."""
         session = self._usable_session()
         try:
             session.encrypt(data)

@@ -14,8 +14,7 @@ from klamm.broker.coordinator.answer import Part
 from klamm.broker.coordinator.outbox import Outbox, Waiter
 from klamm.broker.handlers.share.share_version import Begin
 from klamm.broker.handlers.share.texts import text_of
-from klamm.broker.share_state.combiner import Batch
-from klamm.broker.share_state.offset import ShareGroupOffset, SharePartitionKey
+from klamm.broker.share_state.offset import ShareGroupOffset, SharePartitionKey, batches_of
 from klamm.broker.share_state.states import ShareStates, StateWrite
 from klamm.controller.authorizer import AclOperation
 from klamm.controller.context import RequestContext
@@ -189,10 +188,7 @@ def state_write_of(data: write_share_group_state.PartitionData) -> StateWrite:
         data.leader_epoch,
         data.start_offset,
         data.delivery_complete_count,
-        tuple(
-            Batch(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count)
-            for one in data.state_batches
-        ),
+        batches_of(data.state_batches),
     )
 
 

@@ -9,11 +9,12 @@ from typing import Final
 
 from klamm.controller.authorizer import REFUSALS, AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
-from klamm.controller.handlers.quorum.log_requests import METADATA_PARTITION, METADATA_TOPIC
+from klamm.controller.handlers.quorum.log_requests import METADATA_PARTITION
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.observers import ObserverKey, ObserverState
 from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.internal_topics import METADATA_TOPIC
 from klamm.protocol.messages.raft.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,

@@ -8,10 +8,11 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from klamm.controller.authorizer import AclOperation
 from klamm.controller.context import ClusterIdentity, RequestContext
-from klamm.controller.handlers.quorum.log_requests import METADATA_PARTITION, METADATA_TOPIC, refuse_cluster_id
+from klamm.controller.handlers.quorum.log_requests import METADATA_PARTITION, refuse_cluster_id
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.internal_topics import METADATA_TOPIC
 from klamm.protocol.messages.raft import begin_quorum_epoch, end_quorum_epoch, vote
 from klamm.protocol.messages.raft.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from klamm.protocol.messages.raft.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse

@@ -13,7 +13,6 @@ from klamm.controller.authorizer import AclOperation
 from klamm.controller.context import ClusterIdentity, RequestContext
 from klamm.controller.handlers.quorum.log_requests import (
     METADATA_PARTITION,
-    METADATA_TOPIC,
     refuse_cluster_id,
     refuse_epoch,
 )
@@ -23,6 +22,7 @@ from klamm.controller.observers import ObserverFetch, ObserverKey
 from klamm.controller.outcome import Outcome
 from klamm.controller.server_answer import LogAnswer, LogPart
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.internal_topics import METADATA_TOPIC
 from klamm.protocol.messages.data.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,

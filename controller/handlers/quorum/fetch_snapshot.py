@@ -9,7 +9,6 @@ from klamm.controller.authorizer import AclOperation
 from klamm.controller.context import ClusterIdentity, RequestContext
 from klamm.controller.handlers.quorum.log_requests import (
     METADATA_PARTITION,
-    METADATA_TOPIC,
     refuse_cluster_id,
     refuse_epoch,
 )
@@ -19,6 +18,7 @@ from klamm.controller.metadata_log_reader import SnapshotId as LogSnapshotId
 from klamm.controller.outcome import Outcome
 from klamm.controller.server_answer import LogAnswer, LogPart
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.internal_topics import METADATA_TOPIC
 from klamm.protocol.messages.raft.fetch_snapshot import (
     FetchSnapshotRequest,
     FetchSnapshotResponse,

@@ -5,7 +5,6 @@ from typing import Final
 from klamm.controller.context import ClusterIdentity
 from klamm.protocol.errors import ErrorCode
 
-METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_PARTITION: Final = 0
 
 

@@ -33,6 +33,7 @@ from klamm.controller.transitions.placement import Placer, Wanted, max_partition
 from klamm.controller.transitions.topic_names import validate_no_collision, validate_topic_name
 from klamm.controller.transitions.topics_per_request import MAX_TOPICS_PER_REQUEST, too_many_topics
 from klamm.protocol.errors import ApiError, ErrorCode
+from klamm.protocol.internal_topics import METADATA_TOPIC
 from klamm.protocol.messages.topics.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -49,7 +50,6 @@ DEFAULTS_SINCE_VERSION = 4
 FIRST_VERSION_WITH_CONFIGS = 5
 FIRST_VERSION_WITH_QUOTA = 6
 """From this version on, topics beyond the quota of mutations are refused (KIP-599)."""
-METADATA_TOPIC = "__cluster_metadata"
 MAX_RECORDS_PER_REQUEST_KAFKA = 10_000
 
 
