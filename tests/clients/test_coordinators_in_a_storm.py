@@ -43,19 +43,19 @@ class Confluent:
     """A read-process-write loop of confluent-kafka."""
 
     def __init__(self, servers: str, name: str, topic: str) -> None:
-        self._name = name
+        self._name, self._topic = name, topic
         self.group = f"group-{name}"
         self._consumer = Consumer({
             "bootstrap.servers": servers, "group.id": self.group, "auto.offset.reset": "earliest",
             "enable.auto.commit": False, "isolation.level": "read_committed", "client.id": name,
         })  # fmt: skip
-        self._consumer.subscribe([topic])
         self._producer = Producer({
             "bootstrap.servers": servers, "transactional.id": name, "client.id": name, "retry.backoff.ms": 20,
         })  # fmt: skip
 
     def run(self, out: str, between: Callable[[int], None]) -> None:
         """Copy the records to another topic; `between` is called with the number of the transaction."""
+        self._consumer.subscribe([self._topic])  # only now, so that the group is joined under the rules of the test
         _repeated(lambda: self._producer.init_transactions(SECONDS))
         done = number = 0
         while done < RECORDS:
