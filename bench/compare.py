@@ -34,6 +34,7 @@ from bench.measure_long_work import measure_long_work
 from bench.measure_metadata import measure_metadata
 from bench.measure_pipeline import measure_pipeline
 from bench.measure_placement import WrongPlacement, measure_placement
+from bench.measure_real_brokers import measure_real_brokers
 from bench.measure_reassign import measure_reassign
 from bench.measure_records import measure_records
 from bench.measure_scale import measure_scale
@@ -77,6 +78,7 @@ MEASUREMENTS: dict[str, Callable[[Workbench], list[Row]]] = {
     "connections": measure_connections,
     "hostile": measure_hostile,
     "security": measure_security,
+    "real-brokers": measure_real_brokers,
     "pipeline": measure_pipeline,
     "codec": measure_codec,
 }

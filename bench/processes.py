@@ -42,6 +42,13 @@ def cpu_seconds_of(process_id: int) -> float:
     return total / NANOSECONDS
 
 
+def clean_environment(bytecode_dir: Path, root: Path = ROOT) -> dict[str, str]:
+    """The environment for a process that imports Klamm from `root`, without the caller's PYTHON… and KAFKA_… variables:
+    the former would be measured, too, and the latter are configs."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "KAFKA_"))}
+    return {**kept, "PYTHONPATH": str(root), "PYTHONPYCACHEPREFIX": str(bytecode_dir)}
+
+
 class ServerProcess:
     """A server that writes `bootstrap.servers=HOST:PORT,…` to stdout when it is ready."""
 
@@ -112,22 +119,32 @@ class ServerProcess:
                 return int(line.split()[1]) * 1024
         return 0
 
+    def end(self, number: signal.Signals, seconds: float) -> None:
+        """Send the process a signal, and wait until it has ended. Leaving the block afterwards does no harm."""
+        self._process.send_signal(number)
+        self._process.wait(seconds)
+
     def _await_ready(self, deadline: float) -> str:
         """The text after `bootstrap.servers=`; `deadline` is on the monotonic clock."""
+        reported = self._read_until(b"\n", deadline)
+        line = reported.partition(b"\n")[0]
+        if not line.startswith(READY_PREFIX):
+            raise self._failure(f"wrote {line!r}")
+        return line.removeprefix(READY_PREFIX).decode()
+
+    def _read_until(self, wanted: bytes, deadline: float) -> bytes:
+        """What the process has written to stdout when `wanted` is in it."""
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
         reported = b""
-        while b"\n" not in reported:
+        while wanted not in reported:
             if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 raise self._failure(f"was not ready within {READY_SECONDS:g} s")
             chunk = os.read(descriptor, 4096)
             if not chunk:
                 raise self._failure(f"ended with exit code {self._process.wait()} before it was ready")
             reported += chunk
-        line = reported.partition(b"\n")[0]
-        if not line.startswith(READY_PREFIX):
-            raise self._failure(f"wrote {line!r}")
-        return line.removeprefix(READY_PREFIX).decode()
+        return reported
 
     def _failure(self, reason: str) -> ServerFailed:
         return ServerFailed(f"{self.name} {reason}\n{self._told()}".strip())
@@ -164,11 +181,9 @@ class Klamm(ServerProcess):
         root: Path = ROOT,
     ) -> None:
         reported = ("serve", "--listen", f"127.0.0.1:{free_ports(brokers)}", "--brokers", str(brokers))
-        prefixes = ("PYTHON", "KAFKA_")
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
         super().__init__(
             [*(command or (sys.executable, "-P", "-m", "klamm")), *reported, *options],
-            {**kept, "PYTHONPATH": str(root), "PYTHONPYCACHEPREFIX": str(bytecode_dir)},
+            clean_environment(bytecode_dir, root),
         )
 
 

@@ -2,9 +2,9 @@
 
 bench/render FILE      FILE is what bench/run --json wrote
 
-Warm starts, scale, limits, long work, reassignments, records, groups, share and streams groups, clients, security, the
-pipeline, the codec and placements have places of their own on the pages. What was not measured in the run stays as it
-is.
+Warm starts, scale, limits, long work, reassignments, records, groups, share and streams groups, clients, security, real
+brokers, the pipeline, the codec and placements have places of their own on the pages. What was not measured in the run
+stays as it is.
 """
 
 import json
@@ -34,6 +34,7 @@ PLACES = {
     "connections": "clients",
     "hostile clients": "clients",
     "security": "security",
+    "real brokers": "real brokers",
     "pipeline": "pipeline",
     "codec": "codec",
 }
