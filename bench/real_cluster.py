@@ -105,6 +105,8 @@ class RealCluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        for broker in self.brokers.values():  # without its controller, a broker would wait to be allowed to stop
+            broker.end(signal.SIGKILL, STOP_SECONDS)
         self._stack.close()
 
     @property

@@ -342,18 +342,19 @@ class Connection:
     async def _send(self, replies: Sequence[Reply]) -> None:
         self._note_held_bytes()
         piece_bytes = self._limits.send_bytes
-        first = b"".join(
-            part
-            for reply in replies
-            for part in (reply.size_bytes.to_bytes(SIZE_BYTES, "big"), reply.payload[:piece_bytes])
-        )
-        self.sending_since = trio.current_time()
-        await self._stream.send_all(first)
-        with memoryview(replies[-1].payload) as last:  # several replies together fit into the first piece
-            for start in range(piece_bytes, len(last), piece_bytes):
-                self.sending_since = self.progressed_at = trio.current_time()
-                await self._stream.send_all(last[start : start + piece_bytes])
+        if len(replies[-1].payload) <= piece_bytes:
+            await self._send_piece(_framed(replies, piece_bytes))
+        else:
+            async with self._requests.turns.bulk.turn():
+                await self._send_piece(_framed(replies, piece_bytes))
+                with memoryview(replies[-1].payload) as last:  # several replies together fit into the first piece
+                    for start in range(piece_bytes, len(last), piece_bytes):
+                        await self._send_piece(last[start : start + piece_bytes])
         self.sending_since = None
+
+    async def _send_piece(self, piece: bytes | memoryview) -> None:
+        self.sending_since = trio.current_time()
+        await self._stream.send_all(piece)
         self.active_at = self.progressed_at = trio.current_time()
 
     def _note_known(self) -> None:
@@ -368,3 +369,12 @@ class Connection:
             self._admission.hold(self, held_bytes)
             if self._unauthenticated is not None:
                 self._unauthenticated.bound_bytes(self)
+
+
+def _framed(replies: Sequence[Reply], piece_bytes: int) -> bytes:
+    """The frames of the replies; of each payload, the first piece."""
+    return b"".join(
+        part
+        for reply in replies
+        for part in (reply.size_bytes.to_bytes(SIZE_BYTES, "big"), reply.payload[:piece_bytes])
+    )

@@ -89,13 +89,14 @@ class RequestPath:
         self._charge = charge
         self._max_memory_bytes = limits.decoded_request_bytes
         self._max_answer_bytes = limits.answer_bytes
-        self._turns = turns
+        self.turns = turns
         self.server_answers = ServerAnswers(
             log,
             flusher,
             events,
             self.answer,
             lambda fetch: controller.observers.note(fetch, clock_ms()),
+            turns.bulk,
             threads=threads,
         )
         """Completes answers with bytes of the metadata log, and answers to forwarded requests."""
@@ -238,7 +239,7 @@ class RequestPath:
     def _begin(self, arrived: Arrived) -> Reply | PendingAnswer | None:
         # A long request is not begun while others wait for their turn, even if no long request is under way.
         return self._attempt(
-            arrived, partial(self._controller.begin, arrived.call, others_wait=self._turns.of_changes.locked())
+            arrived, partial(self._controller.begin, arrived.call, others_wait=self.turns.of_changes.locked())
         )
 
     def _charged(self, arrived: Arrived) -> Arrived:

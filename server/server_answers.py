@@ -19,6 +19,7 @@ from klamm.protocol.errors import ErrorCode, NotServed, ProtocolError, Unsupport
 from klamm.protocol.messages.brokers.envelope import EnvelopeResponse
 from klamm.protocol.records.data import DEFAULT_PRINCIPAL_DATA, DefaultPrincipalData
 from klamm.server.addresses import host_as_java_prints_it
+from klamm.server.bulk_turns import BulkTurns
 from klamm.server.event_log import EventLog
 from klamm.server.flusher import Flusher
 from klamm.server.purgatory import ServerStops
@@ -28,6 +29,8 @@ FORWARDABLE: Final = frozenset({19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 
 """The keys of the APIs that Kafka declares forwardable (the column `forwardable` of its API table)."""
 _KEY_BYTES: Final = 2
 _VERSION_BYTES: Final = 2
+READERS: Final = 4
+"""The most reads of the log at a time. More threads would only wait for each other and for Python's lock."""
 Decide: TypeAlias = Callable[[bytes, Client], Reply | Finishing | None]
 """Decides a frame of a client, as `RequestPath.answer`."""
 
@@ -50,17 +53,20 @@ class ServerAnswers:
         events: EventLog,
         decide: Decide,
         observe: Callable[[ObserverFetch], None],
+        turns: BulkTurns,
         *,
         threads: bool,
     ) -> None:
-        """`observe` is called with each fetch of an observer. `threads`: whether the log is read in threads. A test's
-        clock would jump meanwhile."""
+        """`observe` is called with each fetch of an observer. `turns` are those of large responses. `threads`:
+        whether the log is read in threads. A test's clock would jump meanwhile."""
         self._log = log
         self._flusher = flusher
         self._events = events
         self._decide = decide
         self._observe = observe
-        self._threads = threads
+        self._turns = turns
+        self._readers = trio.Semaphore(READERS)
+        self._threads = trio.CapacityLimiter(READERS) if threads else None
         self._waiting: set[trio.CancelScope] = set()
         self._is_closed = False
 
@@ -92,7 +98,12 @@ class ServerAnswers:
         answer.response = found.response
 
     async def _read_once(self, answer: LogAnswer) -> LogPart:
-        found = await trio.to_thread.run_sync(answer.read, self._log) if self._threads else answer.read(self._log)
+        async with self._readers:
+            await self._turns.few_wait()
+            if self._threads is None:
+                found = answer.read(self._log)
+            else:
+                found = await trio.to_thread.run_sync(answer.read, self._log, limiter=self._threads)
         if found.fetched is not None:
             self._observe(found.fetched)
         return found
