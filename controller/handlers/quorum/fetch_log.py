@@ -57,7 +57,8 @@ def handle_fetch_log(_image: MetadataImage, request: FetchRequest, context: Requ
     if partition is None:
         return Outcome(FetchResponse(error_code=ErrorCode.INVALID_REQUEST))
     answers = _Answers(context.cluster, context.api_version)
-    if min(request.max_wait_ms, partition.fetch_offset, partition.last_fetched_epoch) < 0:
+    is_impossible = partition.last_fetched_epoch > partition.current_leader_epoch
+    if is_impossible or min(request.max_wait_ms, partition.fetch_offset, partition.last_fetched_epoch) < 0:
         return Outcome(_refused(answers, ErrorCode.INVALID_REQUEST))
     wait_ms = min(request.max_wait_ms, MAX_WAIT_MS)
     refusal = refuse_epoch(partition.current_leader_epoch, context.cluster)

@@ -110,6 +110,9 @@ REFUSALS: dict[str, tuple[dict[str, Any], ErrorCode]] = {
     "a negative offset": ({"offset": -1}, ErrorCode.INVALID_REQUEST),
     "a negative epoch of the last record": ({"last_epoch": -1}, ErrorCode.INVALID_REQUEST),
     "a negative wait": ({"wait_ms": -1}, ErrorCode.INVALID_REQUEST),
+    "a last record of an epoch behind the leader's": ({"last_epoch": EPOCH + 1}, ErrorCode.INVALID_REQUEST),
+    "such a record, and an older epoch": ({"epoch": EPOCH - 1, "last_epoch": EPOCH}, ErrorCode.INVALID_REQUEST),
+    "such a record, and no epoch": ({"epoch": -1}, ErrorCode.INVALID_REQUEST),
 }
 
 
@@ -173,24 +176,24 @@ def test_an_observer_with_more_than_this_log_learns_nothing_that_makes_it_cut_it
 
 
 class OtherHistory:
-    """A log whose epoch 3 ends at 40, which is where the log of an observer diverges."""
+    """A log whose epoch 0 ends at 40, which is where the log of an observer diverges."""
 
     start_offset, end_offset, snapshots = 0, 60, ()
 
     def end_of_epoch(self, epoch: int) -> EpochEnd:
-        return EpochEnd(min(epoch, 3), 40 if epoch >= 3 else 10 * epoch)
+        return EpochEnd(min(epoch, 0), 40)
 
 
 @pytest.mark.parametrize(("high_watermark", "diverges"), [(39, True), (40, True), (41, False)])
 def test_records_that_no_high_watermark_covered_are_to_be_cut(
     high_watermark: int, diverges: bool, cluster: DrivenCluster
 ) -> None:
-    request = asking(50, last_epoch=4, high_watermark=high_watermark)
+    request = asking(50, last_epoch=EPOCH, high_watermark=high_watermark)
     answer = cluster.submit(request, version=18, broker_id=None).response
     assert isinstance(answer, LogAnswer)
     history: Any = OtherHistory()
     one = found(answer.read(history).response)
-    expected = (3, 40, 0) if diverges else (-1, -1, ErrorCode.UNKNOWN_LEADER_EPOCH)
+    expected = (0, 40, 0) if diverges else (-1, -1, ErrorCode.UNKNOWN_LEADER_EPOCH)
     assert (one.diverging_epoch.epoch, one.diverging_epoch.end_offset, one.error_code) == expected
 
 
