@@ -247,6 +247,13 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         """Write a snapshot of the metadata log to the data directory."""
         return self.control.snapshot()
 
+    def restart_twin(self) -> str:
+        """Discard the changes in a twin (`--follow`), and begin again with the present metadata of its source. Returns
+        the bootstrap servers when the twin has restarted. The attributes with addresses have the new ones."""
+        self.control.restart_twin()
+        self._await_ready()
+        return self.bootstrap_servers
+
     def create_topic(
         self,
         name: str,

@@ -35,6 +35,7 @@ from klamm.control.snapshots import snapshot_routes
 from klamm.control.steering import steering_routes
 from klamm.control.telemetry import telemetry_routes
 from klamm.control.topics import topic_routes
+from klamm.control.twin import RestartableTwin, twin_routes
 from klamm.control.waits import wait_routes
 from klamm.server.addresses import Address
 from klamm.server.event_log import EventLog
@@ -48,7 +49,7 @@ WITH_QUERY = frozenset({("GET", "/requests"), ("HEAD", "/requests")})
 """The requests that may have something behind a question mark."""
 
 
-def route_groups(server: Server, changes: Changes) -> tuple[RouteGroup, ...]:
+def route_groups(server: Server, changes: Changes, twin: RestartableTwin | None = None) -> tuple[RouteGroup, ...]:
     """All routes but that of their description."""
     return (
         broker_routes(server, changes),
@@ -60,14 +61,22 @@ def route_groups(server: Server, changes: Changes) -> tuple[RouteGroup, ...]:
         steering_routes(server, changes),
         wait_routes(server),
         telemetry_routes(server),
+        twin_routes(server, twin),
         metrics_routes(server),
         page_routes(server, Feed(server, changes)),
     )
 
 
-def make_app(server: Server, changes: Changes, events: EventLog, listen: Address, token: str | None = None) -> ASGIApp:
+def make_app(
+    server: Server,
+    changes: Changes,
+    events: EventLog,
+    listen: Address,
+    token: str | None = None,
+    twin: RestartableTwin | None = None,
+) -> ASGIApp:
     """The application for a server; `listen` is the address in the option. With a `token` each request needs it."""
-    groups = route_groups(server, changes)
+    groups = route_groups(server, changes, twin)
     description = describe_interface(groups)
 
     async def describe(_: Request) -> Response:

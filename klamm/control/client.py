@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import ssl
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
@@ -23,6 +24,10 @@ from klamm.control.tokens import CA_VARIABLE, TOKEN_VARIABLE, checked_token
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 330.0
 """The server answers after 300 s at the latest, with the reason."""
+RESTART_SECONDS = 60.0
+"""So long the interface may be closed while a twin restarts."""
+POLL_SECONDS = 0.02
+STOPPING = 503
 
 __tracebackhide__ = True
 """pytest shows the line of the test that called, not the frames of this module."""
@@ -126,6 +131,12 @@ class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         """Write a snapshot of the metadata log. Returns when it is durable."""
         return TakenSnapshot.from_json(self.ask("POST", "/snapshot"))
 
+    def restart_twin(self) -> str:
+        """Discard the changes in a twin (`--twin DIR --follow`), and begin again with the present metadata of its
+        source. Returns the bootstrap servers when the twin has restarted."""
+        servers: str = await_restart(self, self.ask("POST", "/twin/restart"))["bootstrap_servers"]
+        return servers
+
     def create_topic(
         self,
         name: str,
@@ -215,6 +226,24 @@ def _trusting(ca_file: str | os.PathLike[str] | None) -> "ssl.SSLContext":
         raise ValueError(f"certificates {ca_file}: there is none in PEM") from None
     except OSError as error:
         raise ValueError(f"certificates {ca_file}: {error.strerror or error}") from None
+
+
+def await_restart(client: ControlClient, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Wait for the restart of an answer to `POST /twin/restart`. Returns the twin as it is then. Raises
+    ControlError."""
+    deadline = time.monotonic() + RESTART_SECONDS
+    while True:
+        try:
+            found: Mapping[str, Any] = client.ask("GET", "/twin")
+            if found["restarts"] >= asked["restarts"]:
+                return found
+        except ControlUnreachable:  # it is closed while the twin restarts
+            if time.monotonic() > deadline:
+                raise
+        except ControlRefused as refused:
+            if refused.status != STOPPING or time.monotonic() > deadline:
+                raise
+        time.sleep(POLL_SECONDS)
 
 
 def records_path(topic: str) -> str:

@@ -14,13 +14,14 @@ from typing import Any
 from urllib.parse import quote
 
 from klamm.console.options import CommandParser, UsageError, file_path, whole_number
-from klamm.control.client import ControlClient, ControlRefused, ControlUnreachable, records_path
+from klamm.control.client import ControlClient, ControlRefused, ControlUnreachable, await_restart, records_path
 from klamm.control.clock_commands import add_clock_commands
 from klamm.control.fault_commands import add_fault_commands
 from klamm.control.recorded import ISOLATION_LEVELS
 from klamm.control.steering_commands import add_steering_commands
 from klamm.control.tables import as_text
 from klamm.control.tokens import CA_VARIABLE, TOKEN_VARIABLE, read_token
+from klamm.control.twin_commands import RESTART_PATH, add_twin_commands
 from klamm.protocol.printable import printable
 
 EXIT_DONE, EXIT_REFUSED, EXIT_UNREACHABLE = 0, 1, 2
@@ -77,6 +78,8 @@ def _answers(options: ControlOptions) -> Iterator[Any]:
     body: dict[str, object] | None = options.body
     while True:
         content = options.client.ask(options.method, options.path, body)
+        if options.path == RESTART_PATH:
+            content = await_restart(options.client, content)
         yield content
         following = _following(content)
         if following is None:
@@ -161,6 +164,7 @@ def control_parser() -> CommandParser:
     add_fault_commands(commands, everywhere)
     add_clock_commands(commands, everywhere)
     add_steering_commands(add, commands, everywhere)
+    add_twin_commands(commands, everywhere)
     return parser
 
 

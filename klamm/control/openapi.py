@@ -18,7 +18,7 @@ REFUSALS = {
     403: "the request comes from a web page",
     404: "there is no such broker, topic, partition, fault rule or client instance, or metrics are not read",
     409: "the broker is not in the state for it, is being changed, or its port is taken; there is no data directory; "
-    "or a topic cannot be created or read",
+    "a topic cannot be created or read; or the cluster is no twin that can begin again",
     413: "the body is too large",
     500: "a bug",
     501: "a package is missing",

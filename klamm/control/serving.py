@@ -30,6 +30,7 @@ from klamm.control.limits import (
     connections_at_most,
     turned_away_at_most,
 )
+from klamm.control.twin import RestartableTwin
 from klamm.server.addresses import Address
 from klamm.server.event_log import EventLog
 from klamm.server.listener import PortListener
@@ -61,12 +62,13 @@ async def open_control(
     events: EventLog,
     token: str | None = None,
     tls: ssl.SSLContext | None = None,
+    twin: RestartableTwin | None = None,
 ) -> AsyncIterator[None]:
-    """The interface of `server`, ready to answer, with `tls` by HTTPS. One of `FATAL_ERRORS` ends the block, in an
-    exception group."""
+    """The interface of `server`, ready to answer, with `tls` by HTTPS. `twin`: how the cluster begins again. One of
+    `FATAL_ERRORS` ends the block, in an exception group."""
     async with trio.open_nursery() as nursery:
         changes = Changes(nursery, events, FATAL_ERRORS)
-        app = make_app(server, changes, events, port.address, token)
+        app = make_app(server, changes, events, port.address, token, twin)
         serving = _Serving(port, app, events, tls)
         nursery.start_soon(serving.serve)
         try:

@@ -7,6 +7,7 @@ from klamm.control.clock_commands import clock_text
 from klamm.control.fault_commands import fault_text, faults_text
 from klamm.control.recorded import LoggedRequest, Record
 from klamm.control.steering_commands import log_dirs_text, partition_text
+from klamm.control.twin_commands import twin_text
 from klamm.protocol.printable import printable
 
 COLUMNS = ("id", "rack", "host", "port", "state", "fenced", "broker_epoch", "replicas")
@@ -83,6 +84,7 @@ _TEXTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "clock": clock_text,
     "isr": partition_text,
     "partitions": lambda content: "".join(map(partition_text, content["partitions"])),
+    "twin": twin_text,
     "metrics": _metrics,
     "clients": _clients,
     "faults": faults_text,

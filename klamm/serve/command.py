@@ -108,7 +108,7 @@ async def _serve_until_stopped(
             with ExitStack() as undo:
                 port, token = _control_port(plan, options, undo)
                 while True:
-                    async with _open_with_control(plan, port, token, tls, events) as (server, control):
+                    async with _open_with_control(plan, port, token, tls, events, forks) as (server, control):
                         _collect_garbage_less()
                         ready.set()
                         _announce(server, control, ready_lines, events)
@@ -154,7 +154,12 @@ def _control_port(plan: ClusterPlan, options: ServeOptions, undo: ExitStack) -> 
 
 @asynccontextmanager
 async def _open_with_control(
-    plan: ClusterPlan, port: "ControlPort | None", token: str | None, tls: "ControlTls | None", events: EventLog
+    plan: ClusterPlan,
+    port: "ControlPort | None",
+    token: str | None,
+    tls: "ControlTls | None",
+    events: EventLog,
+    forks: "Forks | None",
 ) -> AsyncIterator[tuple[Server, str]]:
     """The running server, and the ready lines of its control interface (empty without one)."""
     if port is None:
@@ -169,7 +174,7 @@ async def _open_with_control(
     context = None if tls is None else tls.context
     async with (
         open_cluster(plan, events, large_in_threads=True) as server,
-        open_control(port, server, events, token, context),
+        open_control(port, server, events, token, context, forks),
     ):
         with nullcontext() if tls is None else tls.ca_file() as ca_file:
             authority = "" if ca_file is None else f"control.ca={ca_file}\n"

@@ -1,6 +1,7 @@
 """`klamm serve --twin PATH --follow`: when the twin begins again, with the metadata that its source has then.
 
-SIGHUP asks for it. The source is read first: as long as it cannot be read, the twin that runs goes on.
+SIGHUP and the control interface ask for it. The source is read first: as long as it cannot be read, the twin that runs
+goes on.
 """
 
 import signal
@@ -17,27 +18,34 @@ class Forks:
     """The forks of one source, one after the other."""
 
     def __init__(self, source: Path, events: EventLog) -> None:
-        self._source = source
+        self.source = source
+        self.restarts = 0
+        """How many times the twin has begun again."""
         self._events = events
         self._wanted = trio.Event()
+        self._reading = trio.Lock()
 
     async def next_wanted(self) -> None:
         """Wait until the twin has to begin again."""
         await self._wanted.wait()
         self._wanted = trio.Event()
-        self._events.info("the twin begins again", source=str(self._source))
+        self.restarts += 1
+        self._events.info("the twin begins again", source=str(self.source))
 
     async def ask_on_signals(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Take each SIGHUP for a wish, for ever."""
         with trio.open_signal_receiver(signal.SIGHUP) as signals:
             task_status.started()
             async for _ in signals:
-                await self._ask()
+                try:
+                    await self.ask()
+                except LogError as error:
+                    self._events.warning("the twin cannot begin again, and goes on as it is", reason=str(error))
 
-    async def _ask(self) -> None:
-        try:
-            await trio.to_thread.run_sync(read_past, self._source)
-        except LogError as error:
-            self._events.warning("the twin cannot begin again, and goes on as it is", reason=str(error))
-        else:
-            self._wanted.set()
+    async def ask(self) -> int:
+        """Read the source, and let the twin begin again. Returns the number of the restart. Raises LogError, and then
+        the twin goes on as it is."""
+        async with self._reading:  # one at a time: a source may be large
+            await trio.to_thread.run_sync(read_past, self.source)
+        self._wanted.set()
+        return self.restarts + 1

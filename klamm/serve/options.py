@@ -53,7 +53,7 @@ class ServeOptions(ClusterOptions):
     control_tls: Path | Literal["auto"] | None = None
     """The file with key and certificate of the control interface as PEM; auto: throw-away ones. None: plain HTTP."""
     follow: bool = False
-    """Whether SIGHUP makes the twin begin again, with what its source has then."""
+    """Whether SIGHUP and the control interface make the twin begin again, with what its source has then."""
     stop_with_stdin: bool = False
     env: bool = False
     """Whether `KAFKA_…` environment variables are broker configs."""
@@ -269,7 +269,8 @@ def _add_records(group: argparse._ArgumentGroup) -> None:
         action=Once,
         help="metadata to begin with (default: none)",
     )
-    add("--follow", action="store_true", help="SIGHUP: begin again with the present metadata of --twin")
+    add("--follow", action="store_true", help="SIGHUP and `klamm control twin restart`: begin again with the present "
+        "metadata of --twin")  # fmt: skip
     add(
         "--snapshot-records",
         metavar="N",
