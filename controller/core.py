@@ -8,6 +8,7 @@ only the request fails.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -98,6 +99,8 @@ class Controller:
         """The level of the controller's own root logger, if a request has set it."""
         self._followers: list[Callable[[Delta], None]] = []
         """The subscribers to deltas. They are called in this order, after `_replication`."""
+        self.appending: AbstractContextManager[None] = nullcontext()
+        """Is entered for each append to the log; the server measures its duration."""
         is_in_transaction = restore(self.image, log)
         self.rng = new_generator(settings.seed, log.end_offset)
         self._rng_outside_the_log = new_generator(settings.seed, log.end_offset, 1)
@@ -381,7 +384,8 @@ class Controller:
         if batch is None:
             batch = self._new_batch()
             batch.add(records)
-        first, last = self._log.append_batch(batch, self._clock_ms())
+        with self.appending:
+            first, last = self._log.append_batch(batch, self._clock_ms())
         delta = replay(self.image, records, first)
         self._replication.follow(self.image, delta, self._clock_ms())
         for follow in self._followers:

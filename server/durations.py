@@ -1,5 +1,6 @@
 """How long something took, in buckets, as a histogram of Prometheus has them. Seconds."""
 
+import time
 from bisect import bisect_left
 from typing import Final
 
@@ -24,3 +25,19 @@ class Durations:
         self.buckets[bisect_left(BOUNDS, seconds)] += 1
         self.count += 1
         self.total += seconds
+
+
+class Stopwatch:
+    """A context manager that adds the duration of each `with` block. Blocks may not overlap."""
+
+    __slots__ = ("_began", "durations")
+
+    def __init__(self) -> None:
+        self.durations = Durations()
+        self._began = 0.0
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.durations.add(time.perf_counter() - self._began)

@@ -6,7 +6,7 @@ from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata_log import MetadataLog
 from klamm.controller.settings import Settings
 from klamm.quick_dataclasses import dataclass
-from klamm.server.durations import Durations
+from klamm.server.durations import Durations, Stopwatch
 from klamm.server.flusher import Flusher
 from klamm.server.parts import ServerParts
 from klamm.server.request_counts import RequestCounts
@@ -40,6 +40,7 @@ class Observed:
         self._flusher = flusher
         self.log: MetadataLog = parts.log
         """The metadata log. Read its offsets only."""
+        self._appending = parts.controller.appending = Stopwatch()
         self.changes = ChangeCounts()
         self.subscribe(self.changes.follow)
 
@@ -52,6 +53,11 @@ class Observed:
     def flushes(self) -> Durations:
         """How long the syncs of the metadata log took."""
         return self._flusher.durations
+
+    @property
+    def appends(self) -> Durations:
+        """How long the appends to the metadata log took, each of one batch."""
+        return self._appending.durations
 
     def requests(self) -> RequestCounts | None:
         """The requests of clients that were answered so far; None: they are not counted."""

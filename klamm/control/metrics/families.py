@@ -147,15 +147,19 @@ def _of_changes(server: Server) -> Iterator[Metric]:
 
 
 def _of_log(server: Server) -> Iterator[Metric]:
-    log, flushes = server.observed.log, server.observed.flushes
+    log, observed = server.observed.log, server.observed
     yield GaugeMetricFamily("klamm_metadata_log_end_offset", "The end of the metadata log.", log.end_offset)
     yield GaugeMetricFamily("klamm_metadata_log_durable_offset", "Records below it are durable.", log.durable_offset)
     snapshot = 0 if log.snapshot is None else log.snapshot.end_offset
     yield GaugeMetricFamily("klamm_metadata_snapshot_end_offset", "The end of the newest snapshot; 0: none.", snapshot)
     yield GaugeMetricFamily("klamm_record_bytes", "Record batches of all partitions.", server.brokers.data.size_bytes)
-    seconds = HistogramMetricFamily("klamm_log_flush_seconds", "Each sync of the metadata log, for all that wait.")
-    seconds.add_metric([], _buckets(flushes), flushes.total)
-    yield seconds
+    for name, what, durations in (
+        ("append", "Each append of a batch to the metadata log.", observed.appends),
+        ("flush", "Each sync of the metadata log, for all that wait.", observed.flushes),
+    ):
+        seconds = HistogramMetricFamily(f"klamm_log_{name}_seconds", what)
+        seconds.add_metric([], _buckets(durations), durations.total)
+        yield seconds
 
 
 def _of_groups(server: Server) -> Iterator[Metric]:

@@ -169,6 +169,9 @@ async def test_syncs_of_a_log_on_disk_are_timed(tmp_path: Path) -> None:
         families = all_families(server, Panels(server), await count_states(server))
         samples = {s.name: s.value for family in families for s in family.samples if not s.labels}
         assert samples["klamm_log_flush_seconds_count"] >= 1
+        appends = samples["klamm_log_append_seconds_count"]
+        assert appends >= samples["klamm_metadata_batches_total"] >= 1
+        assert 0 < samples["klamm_log_append_seconds_sum"] < 60
         assert samples["klamm_metadata_log_durable_offset"] > 0
         assert "klamm_requests_total" not in {s.name for family in families for s in family.samples}
 
