@@ -13,9 +13,10 @@ COLUMNS = (RATIO, "placer", "median", "fastest", "samples", "per broker", "per r
 TEXT_COLUMNS = frozenset({"placer", "remarks", "target"})
 WRAPPED_COLUMNS = frozenset({"remarks", "target"})
 KEY = (
-    'The column "per broker" contains two differences: replicas / leaders. Each difference is the largest number on a '
-    'broker minus the smallest number on a broker. The column "per rack" contains the same differences for racks. '
-    'The column "moves" contains the number of replicas that have a new broker / the smallest possible number.'
+    'The column "per broker" contains two differences. The first is the largest number of replicas on a broker '
+    "minus the smallest number of replicas on a broker. The second is the same difference for leaders. The column "
+    '"per rack" contains these two differences for racks. The column "moves" contains the number of replicas that '
+    "the algorithm moves to another broker / the smallest possible number of these moves."
 )
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 

@@ -24,8 +24,8 @@ def table() -> str:
     silent = sum(not effect.text and not effect.decided_by for effect in found.values())
     lines = [
         f"Klamm accepts {len(found)} configs. The configs in the following table have the same effect as in Apache",
-        "Kafka. Three configs of the table exist only in Klamm (KIP-409, KIP-578). The following two types of broker",
-        "configs also have the same effect as in Apache Kafka, but are not in the table:",
+        "Kafka, except for the three configs that exist only in Klamm (KIP-409, KIP-578). The following two types of",
+        "broker configs also have the same effect as in Apache Kafka, but are not in the table:",
         "",
         "- Broker configs that set the default of a topic config or a group config are not in the table. For example,",
         "  `log.cleanup.policy` sets the default of `cleanup.policy`.",
@@ -41,16 +41,16 @@ def table() -> str:
         "",
         "The configs in the following table have no effect in Klamm:",
         "",
-        "| Config without effect | What Klamm uses instead |",
+        "| Config that has no effect | What Klamm uses instead |",
         "|---|---|",
     ]
     decided = [(scope, name) for scope, name in listed() if effect_of(name, scope).decided_by]
     lines += [f"| `{name}` | {_instead(effect_of(name, scope).decided_by)} |" for scope, name in decided]
     lines += [
         "",
-        f"The remaining {silent} configs also have no effect. Klamm validates the values of these configs, stores the",
-        "values, and returns the values in DescribeConfigs responses. If you set a config without effect to a value",
-        "other than the default, `klamm serve` prints a warning at the start.",
+        f"The remaining {silent} configs also have no effect. Klamm validates and stores the values of these configs,",
+        "and returns the values in DescribeConfigs responses. If you set a config that has no effect to a value other",
+        "than the default value, `klamm serve` prints a warning at the start.",
         "",
     ]
     return "\n".join(lines)

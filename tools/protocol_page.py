@@ -24,35 +24,36 @@ HEAD = """\
 # Protocol: APIs and versions
 
 Klamm can encode and decode all requests and responses of Apache Kafka 4.3 in all versions. Klamm can also encode and
-decode the requests and responses of two APIs of KIP-179, AlterTopics and ReplicaStatus. Apache Kafka never released
-these two APIs.
+decode the requests and responses of two APIs of KIP-179 that Apache Kafka never released: AlterTopics and
+ReplicaStatus.
 
-The table "APIs" contains one row for each API. The columns of the table have these meanings:
+The table "APIs" on this page contains one row for each API:
 
-- "Decoded" contains the versions of the API that Klamm can encode and decode.
-- "Flexible since" contains the first version of the API that uses compact encodings and tagged fields.
-- "Served" contains the versions of the API that Klamm accepts in requests from clients. The cell is empty if Klamm
-  accepts no version.
-- "Listener" contains "broker" if Klamm accepts the API on the listeners of brokers. The column contains "controller" if
-  Klamm accepts the API on the listener of the controller.
+- The column "Decoded" contains the versions of the API that Klamm can encode and decode.
+- The column "Flexible since" contains the first version of the API that uses compact encodings and tagged fields.
+  The word "never" means that no version of the API uses these encodings.
+- The column "Served" contains the versions of the API in which Klamm accepts requests from clients. If Klamm
+  accepts no version of the API, the cell is empty.
+- The column "Listener" contains "broker" if the listeners of Klamm's brokers accept requests of the API. The column
+  contains "controller" if the separate listener of the controller accepts requests of the API.
 
 If a client sends a request with an API or a version that Klamm does not serve, the server closes the connection, as
-Apache Kafka does. ApiVersions requests are an exception. If Klamm does not serve the version of an ApiVersions request,
-the server returns UNSUPPORTED_VERSION (KIP-511).
+Apache Kafka does. For ApiVersions requests with an unserved version, the server instead returns UNSUPPORTED_VERSION
+(KIP-511).
 
-You can use Klamm to encode and decode messages of these APIs:
+Two tools of Klamm encode and decode messages of these APIs:
 
-- The command [klamm wire](wire.md) converts messages to JSON, and JSON to messages, in a shell.
+- The shell command [klamm wire](wire.md) converts messages to JSON, and JSON to messages.
 - The [protocol library](protocol-library.md) encodes and decodes messages in Python programs.
 
 The script `tools/protocol_page.py` generates this page.
 """
 API_COLUMNS = ("API key", "API", "Decoded", "Flexible since", "Served", "Listener", "Notes")
 NOTES = {
-    "Produce": "As in Apache Kafka, ApiVersions responses contain the versions 0 to 13, because librdkafka requires "
-    "version 0 in this list",
+    "Produce": "Like Apache Kafka, Klamm lists versions 0 to 13 of Produce in ApiVersions responses, because "
+    "librdkafka requires version 0 in these responses",
     "Fetch": "Klamm supports fetch sessions (KIP-227)",
-    "ApiVersions": "The header of the response has version 0 in all versions of the API",
+    "ApiVersions": "In every version of this API, Klamm encodes the response with version 0 of the response header",
     "BrokerRegistration": "Brokers of Apache Kafka send this request to Klamm's controller",
     "BrokerHeartbeat": "Brokers of Apache Kafka send this request to Klamm's controller",
     "AlterPartition": "Brokers of Apache Kafka send this request to Klamm's controller",
@@ -93,12 +94,13 @@ def _api_row(api: Api[Message, Message]) -> tuple[str, ...]:
     if api.key in KIP_578_API_KEYS:
         notes.append(f"Klamm serves {_named(newest + 1, newest + 1)} only with the option `--kip-578-versions`")
     if listeners and newest < api.versions[-1]:
-        notes.append(f"Apache Kafka 4.3 marks {_named(newest + 1, api.versions[-1])} as unstable")
+        unstable = _named(newest + 1, api.versions[-1])
+        notes.append(f"Klamm does not serve {unstable}, because Apache Kafka 4.3 marks {unstable} as unstable")
     if api.removed_before and listeners:
         removed = _named(api.versions[0], api.removed_before - 1)
-        notes.append(f"Klamm serves {removed} only if `--kafka-version` chooses a release before Apache Kafka 4.0")
+        notes.append(f"Klamm serves {removed} only if `--kafka-version` sets a Kafka release before 4.0")
     if api.removed_before and not listeners:
-        notes.append("Apache Kafka 4.0 removed this API. If `--kafka-version` chooses release 3.0 or an older release, "
+        notes.append("Apache Kafka 4.0 removed this API. If `--kafka-version` sets Kafka release 3.0 or an older one, "
                      "Klamm's brokers refuse requests of this API with CLUSTER_AUTHORIZATION_FAILED")  # fmt: skip
     return (
         str(api.key),
