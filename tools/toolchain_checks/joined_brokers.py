@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
 
+from klamm.control.client import ControlClient
 from tools.toolchain_checks.java_process import POLL_SECONDS, STOP_SECONDS, Java, JavaProcess
 from tools.toolchain_checks.ports import free_ports
 from tools.toolchain_checks.program import ended_group, run_program, with_variables
@@ -25,10 +25,13 @@ ASKING = 3
 """The broker that asks for the controller (`controller.quorum.bootstrap.servers`). The others know it from their
 configs (`controller.quorum.voters`)."""
 CLUSTER_ID = "KlammToolchainCluster1"
+MOST_SIMULATED = 4
+_PORTS = 2 * len(BROKERS) + 2 + MOST_SIMULATED
 START_SECONDS = 240.0
 KLAMM_START_SECONDS = 240.0
 KLAMM = (sys.executable, "-P", "-m", "klamm")
 VARIABLES = {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+_LOGIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _READY = "controller.quorum.bootstrap.servers="
 _STARTED = "Kafka Server started"
 _LOGGED = {
@@ -55,25 +58,34 @@ class JoinedBrokers:
         configs: Sequence[str],
         first_port: int | None,
         faults: Sequence[Mapping[str, object]] = (),
+        users: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._faults = faults
+        self._users = users
         self._java = java
         self._stack = stack
         self._configs = configs
-        self._first_port = free_ports(len(BROKERS) + 2) if first_port is None else first_port
+        self._first_port = free_ports(_PORTS) if first_port is None else first_port
         self._runs = 0
+        self.data_dir = java.folder / "klamm"
+        """Klamm's, in its next run."""
         self.brokers: dict[int, JavaProcess] = {}
         self.klamm: subprocess.Popen[bytes] | None = None
         self.controller = f"127.0.0.1:{self._first_port}"
         self._control = f"127.0.0.1:{self._first_port + len(BROKERS) + 1}"
         self.bootstrap_servers = ",".join(f"127.0.0.1:{self._first_port + broker_id}" for broker_id in BROKERS)
+        self.users_servers = ",".join(map(self._users_address, BROKERS))
+        """Where users log in."""
+        self.first_simulated = f"127.0.0.1:{self._first_port + 2 * len(BROKERS) + 2}"
+        """The address of the first of the simulated brokers, which can be `MOST_SIMULATED`."""
 
-    def start_klamm(self) -> None:
-        """Start Klamm on its data directory, and wait until its listener is open."""
+    def start_klamm(self, *options: str) -> None:
+        """Start Klamm on its data directory, and wait until its listener is open. `options` are about simulated brokers
+        (default: there are none)."""
         output, errors = self._java.folder / "klamm.out", self._java.folder / "klamm.err"
         sets = [part for config in self._configs for part in ("--set", config)]
-        command = [*KLAMM, "serve", "--brokers", "0", "--cluster-id", CLUSTER_ID, "--dynamic-quorum"]
-        command += ["--controller-listener", self.controller, "--data-dir", str(self._java.folder / "klamm"), *sets]
+        command = [*KLAMM, "serve", *(options or ("--brokers", "0")), "--cluster-id", CLUSTER_ID, "--dynamic-quorum"]
+        command += ["--controller-listener", self.controller, "--data-dir", str(self.data_dir), *sets]
         if self._faults:
             rules = self._java.folder / "faults.json"
             rules.write_text(json.dumps(self._faults), encoding="utf-8")
@@ -96,9 +108,20 @@ class JoinedBrokers:
 
     def hits(self) -> list[int]:
         """How often each fault rule has applied since Klamm started."""
-        with urllib.request.urlopen(f"http://{self._control}/faults", timeout=KLAMM_START_SECONDS) as answer:
-            rules: list[dict[str, Any]] = json.load(answer)["faults"]
-        return [rule["hits"] for rule in rules]
+        return [rule.hits for rule in self.control.faults()]
+
+    @property
+    def control(self) -> ControlClient:
+        """Klamm's control interface, which is there if there are fault rules."""
+        return ControlClient(f"http://{self._control}")
+
+    def stop_klamm(self) -> None:
+        """Stop Klamm as SIGTERM does. Raises `CheckFailed` unless it ends with exit code 0."""
+        assert self.klamm is not None
+        self.klamm.send_signal(signal.SIGTERM)
+        code = self.klamm.wait(STOP_SECONDS)
+        if code:
+            raise CheckFailed(f"its exit code is {code}\n{self.klamms_lines()}")
 
     def kill_klamm(self) -> None:
         """End Klamm with SIGKILL."""
@@ -166,12 +189,32 @@ class JoinedBrokers:
         if broker_id == ASKING:
             command.append("--dynamic-quorum")
         printed = run_program(command, KLAMM_START_SECONDS, environment=with_variables(VARIABLES))
-        more = "".join(f"{name}={value}\n" for name, value in _BROKERS_CONFIGS.items())
+        configs = {**_BROKERS_CONFIGS, **self._users_configs(broker_id)}
+        more = "".join(f"{name}={value}\n" for name, value in configs.items())
         path.write_text(printed + more, encoding="latin-1")
         if not (data_dir / "meta.properties").exists():
             arguments = ["format", "--cluster-id", CLUSTER_ID, "--config", str(path)]
             self._java.run(f"format-{broker_id}", "kafka.tools.StorageTool", arguments, START_SECONDS)
         return path
+
+    def _users_configs(self, broker_id: int) -> dict[str, str]:
+        """A listener for users with passwords, and an authorizer; without a login, clients are superusers."""
+        if not self._users:
+            return {}
+        listeners = f"PLAINTEXT://127.0.0.1:{self._first_port + broker_id},USERS://{self._users_address(broker_id)}"
+        passwords = " ".join(f'user_{name}="{password}"' for name, password in self._users.items())
+        return {
+            "listeners": listeners,
+            "advertised.listeners": listeners,
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,USERS:SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.users.plain.sasl.jaas.config": f"{_LOGIN_MODULE} required {passwords};",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+        }
+
+    def _users_address(self, broker_id: int) -> str:
+        return f"127.0.0.1:{self._first_port + len(BROKERS) + 1 + broker_id}"
 
 
 @contextmanager
@@ -180,13 +223,16 @@ def joined_brokers(
     configs: Sequence[str],
     first_port: int | None = None,
     faults: Sequence[Mapping[str, object]] = (),
+    users: Mapping[str, str] = MappingProxyType({}),
+    options: Sequence[str] = (),
 ) -> Iterator[JoinedBrokers]:
-    """Klamm with these configs and fault rules, and brokers that are registered and unfenced. Klamm has the first port,
-    and the brokers have the next ones; None: free ports."""
+    """Klamm with these configs, fault rules and options, and brokers that are registered and unfenced. Klamm has the
+    first port, and the brokers have the next ones; None: free ports. `users`: their passwords, at a listener of their
+    own."""
     java.folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        cluster = JoinedBrokers(java, stack, configs, first_port, faults)
-        cluster.start_klamm()
+        cluster = JoinedBrokers(java, stack, configs, first_port, faults, users)
+        cluster.start_klamm(*options)
         for broker_id in BROKERS:
             cluster.start_broker(broker_id)
         for broker_id in BROKERS:

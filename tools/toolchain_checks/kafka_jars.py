@@ -6,8 +6,10 @@ A folder of the cache is moved into place when it is complete, so an existing fo
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from tools.toolchain_checks.report import CheckFailed
 CACHE_VARIABLE = "KLAMM_TOOLCHAIN_CACHE"
 FETCH_SECONDS = 600.0
 _POM = Path(__file__).with_name("pom.xml")
+_VERSION = re.compile(r"(<kafka\.version>)[^<]*(</kafka\.version>)")
 
 
 def find_program(name: str, debian_package: str) -> str:
@@ -33,6 +36,18 @@ def fetch_class_path(pom: Path = _POM, name: str = "kafka") -> str:
     their folder's name begins with `name`; raises `CheckFailed` if that fails."""
     kept = f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
     return f"{kept_folder(kept, lambda folder: _fetch(pom, folder))}{os.sep}*"
+
+
+def fetch_release(release: str) -> str:
+    """The same for the jars of another release of Apache Kafka, such as "4.1.0"."""
+
+    def fill(folder: Path) -> None:
+        with tempfile.TemporaryDirectory(prefix="klamm-pom-") as made:
+            pom = Path(made) / "pom.xml"
+            pom.write_text(_VERSION.sub(rf"\g<1>{release}\g<2>", _POM.read_text("utf-8")), encoding="utf-8")
+            _fetch(pom, folder)
+
+    return f"{kept_folder(f'kafka-release-{release}', fill)}{os.sep}*"
 
 
 def kept_folder(name: str, fill: Callable[[Path], None]) -> Path:

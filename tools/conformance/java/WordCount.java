@@ -3,8 +3,10 @@
 //     java -cp ... WordCount BOOTSTRAP_SERVERS CONTROL_URL STATE_DIR
 //
 // Two instances with two threads each count the words of a topic, with state stores and standby replicas
-// (exactly_once_v2). Meanwhile each broker is shut down and started, and one is killed. Every change of every count must
-// be in the output once and in order. Exit code 0 if that is so; else 1, and one line says what is not.
+// (exactly_once_v2). Meanwhile each broker is shut down and started, and one is killed. With "-" instead of a URL,
+// another program does that: "counting" is printed when the first word is counted, and the end of the standard input
+// says that the brokers are as they were. Every change of every count must be in the output once and in order. Exit code
+// 0 if that is so; else 1, and one line says what is not.
 
 import java.time.Duration;
 import java.util.HashMap;
@@ -37,10 +39,11 @@ final class WordCount {
     private static final int PARTITIONS = 4;
     private static final List<String> WORDS = List.of("alpha", "beta", "gamma", "delta", "epsilon");
     private static final int NUMBERED_WORDS = 37;
+    private static final int LINES_AT_ONCE = 20; // written without a pause
     private static final Duration LONGEST_WAIT = Duration.ofSeconds(300);
 
     private final String servers;
-    private final Brokers brokers;
+    private final String controlUrl;
     private final String stateDir;
     private final Map<String, Long> written = new ConcurrentHashMap<>();
     private final AtomicBoolean brokersAreDone = new AtomicBoolean();
@@ -48,7 +51,7 @@ final class WordCount {
 
     private WordCount(String servers, String controlUrl, String stateDir) {
         this.servers = servers;
-        this.brokers = new Brokers(controlUrl);
+        this.controlUrl = controlUrl;
         this.stateDir = stateDir;
     }
 
@@ -73,7 +76,11 @@ final class WordCount {
         KafkaStreams two = counter("two");
         Thread writer = new Thread(this::write);
         writer.start();
-        brokers.restartAll();
+        if (controlUrl.equals("-")) {
+            awaitOthers();
+        } else {
+            new Brokers(controlUrl).restartAll();
+        }
         brokersAreDone.set(true);
         writer.join();
         if (failure.get() != null) {
@@ -82,6 +89,19 @@ final class WordCount {
         checkCounts();
         one.close(Duration.ofSeconds(20));
         two.close(Duration.ofSeconds(20));
+    }
+
+    private void awaitOthers() throws Exception {
+        try (KafkaConsumer<String, Long> consumer = new KafkaConsumer<>(readerConfigs("first"))) {
+            consumer.subscribe(List.of(COUNTS));
+            while (consumer.poll(Duration.ofMillis(200)).isEmpty()) {
+                // Until there is a count.
+            }
+        }
+        System.out.println("counting");
+        while (System.in.read() >= 0) {
+            // Until the input ends.
+        }
     }
 
     private Properties configs() {
@@ -132,7 +152,7 @@ final class WordCount {
                         failure.set(error);
                     }
                 });
-                if (number % 20 == 0) {
+                if (number % (controlUrl.equals("-") ? 1 : LINES_AT_ONCE) == 0) {
                     Thread.sleep(10);
                 }
             }
@@ -142,15 +162,9 @@ final class WordCount {
     }
 
     private void checkCounts() {
-        Properties configs = configs();
-        configs.put("group.id", "check");
-        configs.put("isolation.level", "read_committed");
-        configs.put("auto.offset.reset", "earliest");
-        configs.put("key.deserializer", StringDeserializer.class);
-        configs.put("value.deserializer", LongDeserializer.class);
         Map<String, Long> seen = new HashMap<>();
         long deadline = System.nanoTime() + LONGEST_WAIT.toNanos();
-        try (KafkaConsumer<String, Long> consumer = new KafkaConsumer<>(configs)) {
+        try (KafkaConsumer<String, Long> consumer = new KafkaConsumer<>(readerConfigs("check"))) {
             consumer.subscribe(List.of(COUNTS));
             while (!seen.equals(written)) {
                 if (System.nanoTime() > deadline) {
@@ -166,5 +180,15 @@ final class WordCount {
                 }
             }
         }
+    }
+
+    private Properties readerConfigs(String group) {
+        Properties configs = configs();
+        configs.put("group.id", group);
+        configs.put("isolation.level", "read_committed");
+        configs.put("auto.offset.reset", "earliest");
+        configs.put("key.deserializer", StringDeserializer.class);
+        configs.put("value.deserializer", LongDeserializer.class);
+        return configs;
     }
 }
