@@ -14,6 +14,7 @@ from klamm.cluster.listener_plan import decided_by_options, plan_listeners, warn
 from klamm.cluster.log_dirs import with_log_dirs
 from klamm.cluster.options import ClusterOptions
 from klamm.cluster.topic_policy import TopicPolicy, named_topic_policy
+from klamm.cluster.twin_configs import with_configs_of_twin
 from klamm.controller.data_limits import DEFAULT_DATA_LIMITS, MAX_REPLICATION_RATE, DataLimits
 from klamm.controller.metadata_log import CONTROLLER_ID
 from klamm.controller.settings import IDENTITY_CONFIGS, MAX_SHOWN_NAMES, Settings, SettingsError, load_settings
@@ -116,7 +117,8 @@ def plan_cluster(
         broker_configs=options.broker_configs,
         decided=decided_by_options(options),
     )
-    settings = with_log_dirs(options, settings)
+    given = with_log_dirs(options, settings)
+    settings = with_configs_of_twin(options.twin, given)
     broker_ids = _broker_ids(options, combined := settings.combined_node_id)
     settings = _with_options(options, settings, broker_ids, combined)
     listeners = plan_listeners(options, settings, default_listen, broker_ids, easy := _easy_security(options))
@@ -140,7 +142,7 @@ def plan_cluster(
         fault_rules=_fault_rules(options.faults),
         journal_bodies=options.journal_bodies,
         clock=options.clock,
-        warnings=(*warnings, *_warnings(settings, options, broker_ids, listeners), *between.warnings),
+        warnings=(*warnings, *_warnings(given, options, broker_ids, listeners), *between.warnings),
     )
 
 

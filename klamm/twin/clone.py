@@ -35,19 +35,10 @@ from klamm.protocol.records.partitions import PartitionRecord
 from klamm.protocol.records.security import AccessControlEntryRecord
 from klamm.protocol.records.topics import TopicRecord
 from klamm.protocol.uuid import ZERO_UUID, Uuid
+from klamm.twin.static_configs import ShownConfigs
 
 ANY: Final = 1
 """In filters of DescribeAcls: any resource type, pattern, operation and permission."""
-DECISIVE_CONFIGS: Final = (
-    "num.partitions",
-    "default.replication.factor",
-    "min.insync.replicas",
-    "unclean.leader.election.enable",
-    "max.broker.partitions",
-    "max.partitions",
-    "enable.under.replicated.topic.creation",
-)
-"""The configs of brokers that decide defaults, limits and elections: without them, changes have other effects."""
 RESOURCES_IN_A_REQUEST: Final = 500
 RECORDS_IN_A_BATCH: Final = 5_000
 EPOCH: Final = 1
@@ -64,24 +55,9 @@ class Cloned:
     """Parts that could not be read, one clause each."""
     sizes: dict[TopicPartition, int] = field(default_factory=dict)
     """The bytes of the largest replica of each partition."""
-    brokers: int = 0
-    """The brokers that have shown their configs."""
-    static: dict[str, dict[str, int]] = field(default_factory=dict)
-    """For each of `DECISIVE_CONFIGS`, the number of brokers by the value in their files. No record can hold these
-    values: the controller reads some of the configs from files alone."""
-
-    def static_lines(self) -> Iterator[str]:
-        """What the copy lacks, and the options that replace it."""
-        named = [(name, self.static[name]) for name in DECISIVE_CONFIGS if name in self.static]
-        shared = [
-            f"--set {name}={value}" for name, found in named for value, count in found.items() if count == self.brokers
-        ]
-        if shared:
-            yield f"static configs are not in the copy: give klamm try and klamm serve {' '.join(shared)}"
-        for name, found in named:
-            if self.brokers not in found.values():
-                values = ", ".join(f"{value} on {count} of {self.brokers} brokers" for value, count in found.items())
-                yield f"static configs are not in the copy: {name} differs: {values}"
+    static: ShownConfigs = field(default_factory=ShownConfigs)
+    """The configs in the brokers' files, which no record can hold: the controller reads some of them from files
+    alone."""
 
 
 async def clone(admin: AdminClient) -> Cloned:
@@ -171,10 +147,17 @@ def _directory(broker_id: int) -> Uuid:
 
 async def _configs(admin: AdminClient, cloned: Cloned, topic_names: Sequence[str], broker_ids: Sequence[int]) -> None:
     """The configs that are set for topics, for brokers, and for all brokers. Those of files become no records."""
-    wanted = [ConfigResource.broker(), *map(ConfigResource.broker, broker_ids), *map(ConfigResource.topic, topic_names)]
+    brokers = [ConfigResource.broker(), *map(ConfigResource.broker, broker_ids)]
+    await _configs_of(admin, cloned, brokers, include_synonyms=True)
+    await _configs_of(admin, cloned, [*map(ConfigResource.topic, topic_names)], include_synonyms=False)
+
+
+async def _configs_of(
+    admin: AdminClient, cloned: Cloned, wanted: Sequence[ConfigResource], *, include_synonyms: bool
+) -> None:
     for first in range(0, len(wanted), RESOURCES_IN_A_REQUEST):
         piece = wanted[first : first + RESOURCES_IN_A_REQUEST]
-        read = partial(admin.describe_configs, piece)
+        read = partial(admin.describe_configs, piece, include_synonyms=include_synonyms)
         found: Sequence[ResourceConfigs] = await _part(cloned, "configs", read, ())
         for one in found:
             if one.error is not None:
@@ -186,18 +169,8 @@ async def _configs(admin: AdminClient, cloned: Cloned, topic_names: Sequence[str
                 for name, entry in one.configs.items()
                 if entry.source is _source_of(one.resource) and entry.value is not None
             )
-            if one.resource.type is ConfigResourceType.BROKER and one.resource.name:
-                _note_static(cloned, one)
-
-
-def _note_static(cloned: Cloned, found: ResourceConfigs) -> None:
-    """Note the decisive configs of a broker that come from its file and are not overridden."""
-    cloned.brokers += found.error is None
-    for name in DECISIVE_CONFIGS:
-        entry = found.configs.get(name)
-        if entry is not None and entry.source is ConfigSource.STATIC_BROKER_CONFIG and entry.value is not None:
-            counts = cloned.static.setdefault(name, {})
-            counts[entry.value] = counts.get(entry.value, 0) + 1
+            if one.error is None and one.resource.type is ConfigResourceType.BROKER and one.resource.name:
+                cloned.static.add(int(one.resource.name), one.configs)
 
 
 def _source_of(resource: ConfigResource) -> ConfigSource:

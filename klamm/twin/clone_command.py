@@ -19,6 +19,7 @@ from klamm.admin.client import AdminClient
 from klamm.admin.client_configs import InvalidClientProperties
 from klamm.admin.client_properties import ClientProperties, decode_client_properties
 from klamm.admin.errors import AdminError
+from klamm.cluster.twin_configs import STATIC_CONFIGS_FILE
 from klamm.console.options import CommandParser, Once, file_path
 from klamm.controller.log.data_dir import LOG_FOLDER, META_PROPERTIES, create_data_dir, replace_file
 from klamm.controller.log.epoch import encode_leader_change
@@ -48,7 +49,8 @@ def clone_parser() -> CommandParser:
     parser = CommandParser(
         prog="klamm clone",
         description="Write the metadata of a Kafka cluster as a log: brokers, racks, topics, placements, configs, "
-        "ACLs, quotas and sizes, as far as the admin APIs show them. Klamm changes nothing in the cluster.",
+        "ACLs, quotas and sizes, as far as the admin APIs show them, and the static configs of brokers in a file "
+        "beside the log. Klamm changes nothing in the cluster.",
         example="klamm clone --bootstrap-server prod:9092 --out copy",
     )
     add = parser.add_argument
@@ -79,7 +81,7 @@ def clone_command(options: CloneOptions) -> int:
         return _say(str(error), EXIT_FAILED)
     for part in cloned.missing:
         _say(f"not shown by the cluster: {part}", EXIT_DONE)
-    for line in cloned.static_lines():
+    for line in cloned.static.lines():
         _say(line, EXIT_DONE)
     return _say(f"{len(cloned.records)} records of cluster {cloned.cluster_id} are in {options.out}", EXIT_DONE)
 
@@ -112,6 +114,7 @@ def _write(out: Path, cloned: Cloned) -> None:
     replace_file(out / META_PROPERTIES, f"version=1\nnode.id=-1\ncluster.id={cloned.cluster_id}\n")
     sizes = [[str(partition), size] for partition, size in cloned.sizes.items()]
     replace_file(out / SIZES_FILE, json.dumps(sizes) + "\n")
+    replace_file(out / STATIC_CONFIGS_FILE, cloned.static.stored().as_text() + "\n")
 
 
 def _say(line: str, exit_code: int) -> int:

@@ -44,22 +44,6 @@ def cloned(servers: str, out: Path, *options: str) -> int:
     return main(["clone", "--bootstrap-server", servers, "--out", str(out), *options])
 
 
-async def test_static_configs_are_named_with_the_options_that_replace_them(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    configs = {"num.partitions": 12, "max.broker.partitions": 20, "max.partitions": 60, "log.retention.ms": 5}
-    own = {2: {"max.partitions": 70}, 3: {"default.replication.factor": 2}}
-    async with klamm.Cluster(brokers=3, configs=configs, broker_configs=own, seed=1) as cluster:
-        assert await trio.to_thread.run_sync(cloned, cluster.bootstrap_servers, tmp_path / "copy") == 0
-    said = "klamm clone: static configs are not in the copy: "
-    lines = [line.removeprefix(said) for line in capfd.readouterr().err.splitlines() if line.startswith(said)]
-    assert lines == [
-        "give klamm try and klamm serve --set num.partitions=12 --set max.broker.partitions=20",
-        "default.replication.factor differs: 2 on 1 of 3 brokers",
-        "max.partitions differs: 60 on 2 of 3 brokers, 70 on 1 of 3 brokers",
-    ]
-
-
 async def test_a_clone_has_what_the_cluster_shows(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     async with (
         klamm.Cluster(brokers=3, racks=("a", "b", "c"), configs=CONFIGS, seed=1) as cluster,
