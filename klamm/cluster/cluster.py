@@ -227,6 +227,13 @@ class Cluster(FaultMethods, RequestMethods, SteeringMethods, ScenarioMethods, Cl
         except (topics.TopicError, TypeError, ValueError) as error:
             raise ClusterError(str(error)) from error
 
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic and its records. Returns when the metadata no longer has it."""
+        try:
+            await topics.delete_topic(self._up, name)
+        except (topics.TopicError, TypeError, ValueError) as error:
+            raise ClusterError(str(error)) from error
+
     async def records(
         self,
         topic: str,

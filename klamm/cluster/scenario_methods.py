@@ -1,13 +1,11 @@
 """The method of `klamm.Cluster` that runs scenarios: that of `klamm.control.scenario_verbs`, on trio, without HTTP."""
 
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import trio
 
-from klamm.server.faults.rules import NoSuchRule
 from klamm.server.server import Server
 
 if TYPE_CHECKING:
@@ -36,27 +34,31 @@ class ScenarioMethods:
         timeout. Raises ValueError for an invalid scenario, and `klamm.ScenarioFailed`, which has the report, if a step
         fails."""
         from klamm.control.scenario_file import scenario_of
-        from klamm.control.scenario_run import Run
+        from klamm.control.scenario_run import UNDO_SECONDS, Run
 
         run = Run(scenario_of(scenario, type(self)), parameters, clock=trio.current_time)
-        steps = run.steps()
+        try:
+            report: Report = await self._drive(run.steps(), is_over=False)
+            return report
+        except trio.Cancelled:
+            with trio.move_on_after(UNDO_SECONDS, shield=True):
+                await self._drive(run.clean_up(), is_over=True)
+            raise
+
+    async def _drive(self, steps: "Generator[Asked, Any, Any]", *, is_over: bool) -> Any:
         try:
             asked = next(steps)
             while True:
                 try:
-                    answered = await self._answer(asked)
+                    # A step that has to be undone is not left half-way: the run would not know it.
+                    with trio.CancelScope(shield=asked.is_held and not is_over):
+                        answered = await self._answer(asked)
                 except Exception as error:  # noqa: BLE001 - the run decides what a failure means
                     asked = steps.throw(error)
                 else:
                     asked = steps.send(answered)
         except StopIteration as end:
-            report: Report = end.value
-            return report
-        except trio.Cancelled:
-            for rule_id in run.added:
-                with suppress(NoSuchRule):
-                    self._up.faults.remove(rule_id)
-            raise
+            return end.value
 
     async def _answer(self, asked: "Asked") -> Any:
         if asked.verb == "pause":

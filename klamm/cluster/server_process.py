@@ -264,6 +264,10 @@ class ServerProcess(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         """Create a topic. Returns when the metadata has it. None means the broker's default."""
         self.control.create_topic(name, num_partitions, replication_factor, configs)
 
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and its records. Returns when the metadata no longer has it."""
+        self.control.delete_topic(name)
+
     def records(
         self,
         topic: str,

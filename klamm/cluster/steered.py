@@ -4,15 +4,18 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from klamm.assignment import NO_LIMIT
 from klamm.broker.coordinator.shard import Shard
 from klamm.broker.groups.groups_with_streams import GroupsWithStreams
 from klamm.console.shown import shown
 from klamm.control.group_states import check_group_state
+from klamm.controller.configs import max_broker_partitions, max_partitions
 from klamm.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from klamm.protocol.near_names import did_you_mean
 from klamm.server.faults.reading import read_rule
 from klamm.server.faults.rules import NoSuchRule
 from klamm.server.server import Server
+from klamm.server.steering import SteeringRefused
 
 AWAY: Final = "disk-{}-is-away"
 """The id of the fault rule about a broker whose disk is away."""
@@ -49,6 +52,20 @@ def described_log_dirs(server: Server, broker_id: int) -> list[dict[str, Any]]:
         }
         for one in server.brokers.find(broker_id).log_dirs.all
     ]
+
+
+def partition_limit(server: Server) -> int:
+    """The smallest limit of KIP-578: replicas of a broker that is up, or partitions of the cluster. Raises
+    SteeringRefused if there is none."""
+    configs, settings = server.image.configs, server.observed.settings
+    up = [broker_id for broker_id, broker in server.brokers.by_id.items() if broker.is_up]
+    of_brokers = [max_broker_partitions(configs, settings, broker_id) for broker_id in up]
+    limit = min([max_partitions(configs, settings), *of_brokers])
+    if settings.profile == "kafka":
+        raise SteeringRefused("Apache Kafka has no limit on partitions: start klamm serve without --profile kafka")
+    if limit >= NO_LIMIT:
+        raise SteeringRefused("no limit is set: start klamm serve with --set max.broker.partitions=N")
+    return limit
 
 
 def coordinated_topics(of: object) -> list[str]:

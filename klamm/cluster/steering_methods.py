@@ -11,6 +11,7 @@ from klamm.cluster.steered import (
     coordinated_topics,
     described_log_dirs,
     described_partition,
+    partition_limit,
     set_disk,
     wait_for_group,
     wait_for_isr,
@@ -56,6 +57,15 @@ class SteeringMethods:
         try:
             return described_partition(self._up, topic, partition)
         except NotThere as error:
+            raise ClusterError(str(error)) from None
+
+    async def partition_limit(self) -> int:
+        """The smallest limit of KIP-578: `max.broker.partitions` of a broker, or `max.partitions`. Raises
+        `ClusterError` if no limit is set."""
+        await trio.lowlevel.checkpoint()
+        try:
+            return partition_limit(self._up)
+        except SteeringRefused as error:
             raise ClusterError(str(error)) from None
 
     async def set_replication_rate(self, broker_id: int, rate: int | None) -> None:

@@ -1,15 +1,16 @@
-"""Creates a topic, and reads the records of one, for tests: without a client library, and without a consumer's groups
-and positions. Used by `klamm.Cluster` and by the control interface.
+"""Creates and deletes a topic, and reads the records of one, for tests: without a client library, and without a
+consumer's groups and positions. Used by `klamm.Cluster` and by the control interface.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
 import trio
 
 from klamm.admin.connection import Connection, negotiated
-from klamm.admin.decoding import decode_created_topic, encode_new_topic
+from klamm.admin.decoding import decode_created_topic, decode_topic_result, encode_deletion, encode_new_topic
 from klamm.admin.streams import ConnectionLost
 from klamm.admin.types import NewTopic
 from klamm.broker.data.record_batches import ProducedBatch
@@ -18,11 +19,13 @@ from klamm.broker.data.record_file import RecordFileError
 from klamm.broker.data.replicated_log import ReplicatedLog
 from klamm.console.shown import shown
 from klamm.control.recorded import IsolationLevel, Record
-from klamm.protocol.messages.topics import create_topics
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.messages.topics import create_topics, delete_topics
 from klamm.server.recent_requests import CONTROL_CLIENT_ID
 from klamm.server.server import Server
 
-CREATE_SECONDS: Final = 30.0
+CHANGE_SECONDS: Final = 30.0
+"""The longest that a creation or a deletion may take."""
 _MAX_ANSWER_BYTES: Final = 1 << 20
 PAGE_BYTES: Final = 1 << 20
 """A page ends with the record that makes its keys, values and headers this large."""
@@ -59,9 +62,6 @@ async def create_topic(
 ) -> None:
     """Create a topic by the cluster's own request to a broker that is up, so that all rules but those about principals
     apply, whatever its listeners demand. None: the broker's default. Raises TopicError."""
-    up = [broker_id for broker_id, broker in sorted(server.brokers.by_id.items()) if broker.is_up]
-    if not up:
-        raise TopicError("no broker is up that could create a topic")
     topic = NewTopic(
         name,
         -1 if num_partitions is None else num_partitions,
@@ -69,32 +69,52 @@ async def create_topic(
         dict(configs or {}),
         dict(replica_assignments or {}),
     )
+    api = create_topics.API
+    body = create_topics.CreateTopicsRequest(
+        topics=[encode_new_topic(topic)], timeout_ms=int(CHANGE_SECONDS * 1000), validate_only=False
+    )
+    async with _connection(server, f"topic {shown(name)} was not created") as connection:
+        answer = await connection.exchange(api, connection.version_of(api), body)
+    for created in map(decode_created_topic, answer.topics):
+        if created.error is not None:
+            raise TopicError(f"{created.error.code.name}: {created.error.message or 'no message'}")
+
+
+async def delete_topic(server: Server, name: str) -> None:
+    """Delete a topic in the same way. Raises NoSuchTopic and TopicError."""
+    api = delete_topics.API
+    async with _connection(server, f"topic {shown(name)} was not deleted") as connection:
+        version = connection.version_of(api)
+        answer = await connection.exchange(api, version, encode_deletion((name,), version, int(CHANGE_SECONDS * 1000)))
+    for one in answer.responses:
+        error = decode_topic_result(one.name, one.topic_id, one.error_code, one.error_message).error
+        if error is not None and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise NoSuchTopic(f"there is no topic {shown(name)}")
+        if error is not None:
+            raise TopicError(f"{error.code.name}: {error.message or 'no message'}")
+
+
+@asynccontextmanager
+async def _connection(server: Server, failure: str) -> AsyncIterator[Connection]:
+    """A connection to a broker that is up. Not over a listener: each may demand TLS, SASL, or a principal with rights.
+    Raises TopicError, which begins with `failure`, if the block takes too long or the connection is lost."""
+    up = [broker_id for broker_id, broker in sorted(server.brokers.by_id.items()) if broker.is_up]
+    if not up:
+        raise TopicError(f"{failure}: no broker is up")
     try:
-        with trio.fail_after(CREATE_SECONDS):
-            # Not over a listener: each may demand TLS, SASL, or a principal that may create topics.
+        with trio.fail_after(CHANGE_SECONDS):
             connection = await negotiated(
                 server.open_own_stream(up[0]), server.advertised(up[0]), CONTROL_CLIENT_ID, _MAX_ANSWER_BYTES
             )
             try:
-                await _create(connection, topic)
+                yield connection
             finally:
                 with trio.CancelScope(shield=True):
                     await connection.aclose()
     except (ConnectionLost, OSError) as error:
-        raise TopicError(f"topic {shown(name)} was not created: {error}") from error
+        raise TopicError(f"{failure}: {error}") from error
     except trio.TooSlowError:
-        raise TopicError(f"topic {shown(name)} was not created within {CREATE_SECONDS:g} s") from None
-
-
-async def _create(connection: Connection, topic: NewTopic) -> None:
-    api = create_topics.API
-    body = create_topics.CreateTopicsRequest(
-        topics=[encode_new_topic(topic)], timeout_ms=int(CREATE_SECONDS * 1000), validate_only=False
-    )
-    answer = await connection.exchange(api, connection.version_of(api), body)
-    for created in map(decode_created_topic, answer.topics):
-        if created.error is not None:
-            raise TopicError(f"{created.error.code.name}: {created.error.message or 'no message'}")
+        raise TopicError(f"{failure} within {CHANGE_SECONDS:g} s") from None
 
 
 def read_page(

@@ -148,6 +148,10 @@ class ControlClient(FaultVerbs, RequestVerbs, ClockVerbs, SteeringVerbs, Scenari
         counts = {"num_partitions": num_partitions, "replication_factor": replication_factor}
         self.ask("POST", "/topics", {"name": name, **counts, "configs": None if configs is None else dict(configs)})
 
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and its records. Returns when the metadata no longer has it."""
+        self.ask("DELETE", topic_path(name))
+
     def records(
         self,
         topic: str,
@@ -246,9 +250,14 @@ def await_restart(client: ControlClient, asked: Mapping[str, Any]) -> Mapping[st
         time.sleep(POLL_SECONDS)
 
 
+def topic_path(topic: str) -> str:
+    """The path of a topic."""
+    return f"/topics/{quote(topic, safe='')}"
+
+
 def records_path(topic: str) -> str:
     """The path of a topic's records."""
-    return f"/topics/{quote(topic, safe='')}/records"
+    return f"{topic_path(topic)}/records"
 
 
 def _checked(broker_id: object) -> int:

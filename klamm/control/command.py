@@ -14,7 +14,14 @@ from typing import Any
 from urllib.parse import quote
 
 from klamm.console.options import CommandParser, UsageError, file_path, whole_number
-from klamm.control.client import ControlClient, ControlRefused, ControlUnreachable, await_restart, records_path
+from klamm.control.client import (
+    ControlClient,
+    ControlRefused,
+    ControlUnreachable,
+    await_restart,
+    records_path,
+    topic_path,
+)
 from klamm.control.clock_commands import add_clock_commands
 from klamm.control.fault_commands import add_fault_commands
 from klamm.control.recorded import ISOLATION_LEVELS
@@ -124,8 +131,8 @@ def control_parser() -> CommandParser:
     everywhere.add_argument("--json", dest="as_json", action="store_true", help="print the server's JSON, on one line")
     parser = CommandParser(
         prog="klamm control",
-        description="Stop, start, add and remove brokers, create topics, and print records and requests. The "
-        "cluster is a klamm serve with --control. Each command returns when the metadata has the change. Exit "
+        description="Stop, start, add and remove brokers, create and delete topics, and print records and requests. "
+        "The cluster is a klamm serve with --control. Each command returns when the metadata has the change. Exit "
         "codes: 0 done, 1 refused, 2 wrong call or no connection.",
         example="klamm control --url http://127.0.0.1:9090 stop 2",
         parents=[everywhere],
@@ -176,6 +183,9 @@ def _add_topic_commands(add: Callable[[str, Any, str, str], argparse.ArgumentPar
         "(default: the broker's)")  # fmt: skip
     creating.add_argument("--config", metavar="KEY=VALUE", type=_config, dest="configs", action="append", default=[],
         help="a config of the topic; can be repeated (default: none)")  # fmt: skip
+    deleting = add("delete-topic", lambda given: ("DELETE", topic_path(given.name), None), "delete a topic and its "
+        "records", "delete-topic orders")  # fmt: skip
+    deleting.add_argument("name", metavar="NAME", help="name of the topic")
     reading = add("records", _records_request, "print the records of a topic: partition, offset, key, value and "
         "headers. With --json, print pages, with bytes in base64", "records orders")  # fmt: skip
     reading.add_argument("topic", metavar="TOPIC", help="name of the topic")

@@ -17,9 +17,10 @@ from klamm.control.group_states import check_group_state
 from klamm.protocol.near_names import did_you_mean
 
 VERBS: Final = (
-    "add_broker", "add_fault", "advance", "clean_logs", "create_topic", "expire_session", "fence_broker", "grow_isr",
-    "isr", "kill_broker", "leader", "move_leader", "rehash_coordinators", "remove_broker", "remove_fault",
-    "remove_faults", "repair_log_dir", "return_disk", "set_replication_rate", "shrink_isr", "snapshot",
+    "add_broker", "add_fault", "advance", "clean_logs", "create_topic", "delete_topic", "expire_session",
+    "fence_broker", "grow_isr", "isr", "kill_broker", "leader", "move_leader", "partition_limit", "rehash_coordinators",
+    "remove_broker", "remove_fault", "remove_faults", "repair_log_dir", "return_disk", "set_replication_rate",
+    "shrink_isr", "snapshot",
     "start_broker", "stop_broker", "take_disk", "take_log_dir_offline", "time_out_transaction", "unfence_broker",
     "wait_for_fault", "wait_for_group", "wait_for_isr", "wait_for_reassignments", "wait_for_requests",
     "wait_for_topic",
@@ -28,7 +29,7 @@ VERBS: Final = (
 PAUSE, REPEAT, EACH_BROKER = "pause", "repeat", "each_broker"
 OWN: Final[Mapping[str, Sequence[str]]] = {PAUSE: ("seconds",), REPEAT: ("times", "steps"), EACH_BROKER: ("steps",)}
 """What a scenario adds to the verbs: a pause, steps several times, and steps for each broker that is up."""
-BESIDE: Final = ("at", "save", "refused", "note")
+BESIDE: Final = ("at", "save", "refused", "undo", "note")
 """What a step may have beside its verb."""
 MEMBERS: Final = ("name", "description", "parameters", "timeout_seconds", "steps")
 SHIPPED: Final = Path(__file__).parent / "scenarios"
@@ -50,6 +51,8 @@ class Step:
     """The parameter that gets its result."""
     refused: str | None = None
     """The step succeeds only if the server refuses it with this text."""
+    undo: "Step | None" = None
+    """What is done at the end of the scenario if this step was done, also if a later step failed."""
     steps: tuple["Step", ...] = ()
     """Of `repeat` and `each_broker`."""
 
@@ -153,7 +156,15 @@ def _step(form: object, where: str, client: type[object], depth: int) -> Step:
     _refuse_unbounded(where, verb, given)
     _refuse_unknown_state(where, verb, given)
     return Step(verb=verb, arguments={name: value for name, value in given.items() if name != "steps"}, steps=steps,
-        **_beside(form, where))  # fmt: skip
+        undo=_undo(form.get("undo"), where, client), **_beside(form, where))  # fmt: skip
+
+
+def _undo(form: object, where: str, client: type[object]) -> Step | None:
+    if form is None:
+        return None
+    if isinstance(form, Mapping) and (len(form) > 1 or form.keys() & OWN.keys()):
+        raise ValueError(f"{where}: undo {shown(form)}: one verb alone is expected, such as start_broker")
+    return _step(form, f"{where}: undo", client, 1)
 
 
 def _beside(form: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, is_dataclass
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 from klamm.console.shown import shown
@@ -21,6 +22,8 @@ _WHOLE: Final = re.compile(r"\$\{(\w+)\}")
 WAITS: Final = "wait_for_"
 WAIT: Final = "timeout_seconds"
 DEFAULT_WAIT: Final = 10.0
+UNDO_SECONDS: Final = 30.0
+"""A step that undoes another waits for at most this time, even if the scenario has to be over."""
 REMOVES_AFTER: Final = "add_fault"
 REMOVES: Final = "remove_fault"
 FINDS_LEADER: Final = "leader"
@@ -77,6 +80,8 @@ class Asked(NamedTuple):
 
     verb: str
     arguments: Mapping[str, Any]
+    is_held: bool = False
+    """Whether an interruption has to wait for its end, because the run would not know what to undo."""
 
 
 Asking = Generator[Asked, Any, None]
@@ -116,6 +121,8 @@ class Run:
         """The ids of the fault rules that steps have added."""
         self._clock = clock
         self._started = clock()
+        self._undo: list[tuple[str, dict[str, Any], str]] = []
+        """The verbs, arguments and texts of the steps that undo others."""
         self._holds = False
         self._interruption: BaseException | None = None
 
@@ -125,69 +132,66 @@ class Run:
         return self._report
 
     def interrupt(self, error: BaseException) -> None:
-        """End the run from a signal handler, by raising `error`. While a rule is being added or rules are removed, the
-        first interruption waits until that is done, because a rule whose id is not known here would remain."""
+        """End the run from a signal handler, by raising `error`. During a step that has to be undone, such as adding a
+        rule, and while steps are undone, the first interruption waits until that is done."""
         first, self._interruption = self._interruption is None, error
         if not (self._holds and first):
             raise error
 
     @contextmanager
-    def _held(self, holds: bool = True) -> Iterator[None]:
-        self._holds = holds
+    def _held(self, holds: bool) -> Iterator[None]:
+        before, self._holds = self._interruption, holds
         try:
             yield
         finally:
             self._holds = False
-        if holds and self._interruption is not None:
+        if self._interruption is not None and self._interruption is not before:
             raise self._interruption
 
     def run(self, client: Any) -> Report:
-        """Do all steps with a client that has the verbs. Raises ScenarioFailed. An interrupted run removes the fault
-        rules that it added."""
+        """Do all steps with a client that has the verbs. Raises ScenarioFailed. An interrupted run undoes what it has
+        to undo, and removes the fault rules that it added."""
 
         def answer(asked: Asked) -> Any:
             if asked.verb == PAUSE:
                 return time.sleep(asked.arguments["seconds"])
             return getattr(client, asked.verb)(**asked.arguments)
 
-        steps = self.steps()
+        def drive(steps: Generator[Asked, Any, Any]) -> Any:
+            try:
+                asked = next(steps)
+                while True:
+                    with self._held(asked.is_held):
+                        try:
+                            answered = answer(asked)
+                        except Exception as error:  # noqa: BLE001 - the run decides what a failure means
+                            asked = steps.throw(error)
+                        else:
+                            asked = steps.send(answered)
+            except StopIteration as end:
+                return end.value
+
         try:
-            asked = next(steps)
-            while True:
-                with self._held(asked.verb == REMOVES_AFTER):
-                    try:
-                        answered = answer(asked)
-                    except Exception as error:  # noqa: BLE001 - the run decides what a failure means
-                        asked = steps.throw(error)
-                    else:
-                        asked = steps.send(answered)
-        except StopIteration as end:
-            report: Report = end.value
+            report: Report = drive(self.steps())
             return report
         except ScenarioFailed:
             raise
         except BaseException:
-            self._remove_added(client)
+            drive(self.clean_up())
             raise
 
-    def _remove_added(self, client: Any) -> None:
-        try:
-            with self._held():
-                there = {fault.id for fault in client.faults()} if self.added else set()
-                self._report.faults += [client.remove_fault(one) for one in self.added if one in there]
-        except Exception as error:  # noqa: BLE001 - the interruption is raised
-            self._note(self._clock(), "remove faults", "failed", str(error))
-
     def steps(self) -> Generator[Asked, Any, Report]:
-        """What to do, one after the other; send the result of each, or throw why it failed. The fault rules that the
-        steps added are removed at the end. Raises ScenarioFailed."""
+        """What to do, one after the other; send the result of each, or throw why it failed. The steps are undone at the
+        end, and the fault rules that they added are removed. Raises ScenarioFailed."""
         try:
             for step in self._scenario.steps:
                 yield from self._do(step)
         except ScenarioFailed:
-            yield from self._clean_up()
+            yield from self.clean_up()
             raise
-        yield from self._clean_up()
+        failure = yield from self.clean_up()
+        if failure is not None:
+            raise ScenarioFailed(failure, self._report)
         return self._report
 
     def _do(self, step: Step) -> Asking:
@@ -230,9 +234,10 @@ class Run:
     def _call(self, step: Step) -> Asking:
         began, shown = self._clock(), step.verb
         try:
-            arguments = {name: self._filled(value) for name, value in step.arguments.items()}
-            shown = f"{step.verb} {' '.join(f'{name}={value}' for name, value in arguments.items())}".rstrip()
+            arguments, shown = self._with_values(step)
             refused = None if step.refused is None else str(self._filled(step.refused))
+            if step.undo is not None:  # what it lacks is named before there is something to undo
+                self._with_values(step.undo, known={step.save: 0} if step.save else {})
         except ValueError as error:
             raise ScenarioFailed(f"{shown}: {error}", self._report) from None
         self._begun(round(began - self._started, 3), shown)
@@ -246,11 +251,18 @@ class Run:
                 return
             self._note(began, shown, "failed", str(error))
             raise ScenarioFailed(f"{shown}: {error}", self._report) from error
+        if step.save is not None:
+            self._values[step.save] = result
+        if step.undo is not None:
+            self._undo.append((step.undo.verb, *self._with_values(step.undo)))
         self._note(began, shown, "done" if refused is None else "failed", _short(result))
         if refused is not None:
             raise ScenarioFailed(f"{shown}: it was expected to be refused with {refused!r}", self._report)
-        if step.save is not None:
-            self._values[step.save] = result
+
+    def _with_values(self, step: Step, known: Mapping[str, Any] = MappingProxyType({})) -> tuple[dict[str, Any], str]:
+        """The arguments of a step with its parameters, and its text. `known` has further parameters."""
+        arguments = {name: self._filled(value, known) for name, value in step.arguments.items()}
+        return arguments, f"{step.verb} {' '.join(f'{name}={value}' for name, value in arguments.items())}".rstrip()
 
     def _verb(self, step: Step, arguments: Mapping[str, Any]) -> Generator[Asked, Any, Any]:
         if step.verb == PAUSE:
@@ -259,7 +271,7 @@ class Run:
         if step.verb.startswith(WAITS):  # no wait is longer than the scenario
             longest = min(arguments.get(WAIT, DEFAULT_WAIT), max(self._left, 0.001))
             arguments = {**arguments, WAIT: longest}
-        result = yield Asked(step.verb, arguments)
+        result = yield Asked(step.verb, arguments, is_held=step.verb == REMOVES_AFTER or step.undo is not None)
         if step.verb == FINDS_LEADER and step.save is not None and result == NO_LEADER:
             raise ValueError(f"{arguments['topic']}-{arguments['partition']} has no leader")
         if step.verb == REMOVES_AFTER:
@@ -268,18 +280,20 @@ class Run:
             self._report.faults.append(result)
         return result
 
-    def _filled(self, value: Any) -> Any:
+    def _filled(self, value: Any, known: Mapping[str, Any] = MappingProxyType({})) -> Any:
         """The value with its parameters: a text that is one parameter alone becomes its value, such as a number."""
         if isinstance(value, str):
             whole = _WHOLE.fullmatch(value)
             if whole is not None:
-                return self._value(whole[1])
-            return _WHOLE.sub(lambda found: str(self._value(found[1])), value)
+                return self._value(whole[1], known)
+            return _WHOLE.sub(lambda found: str(self._value(found[1], known)), value)
         if isinstance(value, Mapping):
-            return {name: self._filled(one) for name, one in value.items()}
-        return [self._filled(one) for one in value] if isinstance(value, list) else value
+            return {name: self._filled(one, known) for name, one in value.items()}
+        return [self._filled(one, known) for one in value] if isinstance(value, list) else value
 
-    def _value(self, name: str) -> Any:
+    def _value(self, name: str, known: Mapping[str, Any]) -> Any:
+        if name in known:
+            return known[name]
         if name not in self._values:
             raise ValueError(f"there is no parameter {name!r}{did_you_mean(name, self._values)}")
         return self._values[name]
@@ -295,13 +309,33 @@ class Run:
         self._report.steps.append(happened)
         self._said(happened)
 
-    def _clean_up(self) -> Asking:
-        """Remove the rules that were added, unless a step has done so."""
+    def clean_up(self) -> Generator[Asked, Any, str | None]:
+        """Undo the steps that have something to undo, the last one first, and remove the rules that were added, unless
+        a step has done so. Returns why a step could not be undone."""
+        failure: str | None = None
+        while self._undo:
+            verb, arguments, shown = self._undo.pop()
+            if verb.startswith(WAITS):
+                arguments[WAIT] = min(arguments.get(WAIT, DEFAULT_WAIT), UNDO_SECONDS)
+            began = self._clock()
+            self._begun(round(began - self._started, 3), shown)
+            try:
+                result = yield Asked(verb, arguments, is_held=True)
+            except Exception as error:  # noqa: BLE001 - the other steps are undone, too
+                self._note(began, shown, "failed", str(error))
+                failure = failure or f"{shown}: {error}"
+            else:
+                self._note(began, shown, "done", _short(result))
+        if self.added:
+            yield from self._remove_added()
+        return failure
+
+    def _remove_added(self) -> Asking:
         try:
-            there = {fault.id for fault in (yield Asked("faults", {}))}
+            there = {fault.id for fault in (yield Asked("faults", {}, is_held=True))}
             for one in self.added:
                 if one in there:
-                    self._report.faults.append((yield Asked(REMOVES, {"fault": one})))
+                    self._report.faults.append((yield Asked(REMOVES, {"fault": one}, is_held=True)))
         except Exception as error:  # noqa: BLE001 - the reason why the scenario failed must not get lost
             self._note(self._clock(), "remove faults", "failed", str(error))
 

@@ -7,7 +7,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from klamm.cluster.options import MAX_BROKER_ID, checked_number
-from klamm.cluster.steered import COORDINATED, coordinated_topics, described_log_dirs, described_partition, set_disk
+from klamm.cluster.steered import (
+    COORDINATED,
+    coordinated_topics,
+    described_log_dirs,
+    described_partition,
+    partition_limit,
+    set_disk,
+)
 from klamm.console.shown import shown
 from klamm.control.answers import answer
 from klamm.control.bodies import read_members
@@ -38,6 +45,7 @@ def steering_routes(server: Server, changes: Changes) -> RouteGroup:
         "/transactions/{transactional_id:path}/time-out": {"POST": views.time_out},
         "/coordinators/rehash": {"POST": views.rehash},
         "/logs/clean": {"POST": views.clean_logs},
+        "/partition-limit": {"GET": views.show_limit},
     }
     return RouteGroup(by_path, PATHS, SCHEMAS)
 
@@ -130,6 +138,12 @@ class _SteeringViews:
         await read_members(request, {})
         return await self._steer(self._server.steering.clean_logs, lambda: {"cleaned": True})
 
+    async def show_limit(self, _: Request) -> Response:
+        try:
+            return answer({"limit": partition_limit(self._server)})
+        except SteeringRefused as error:
+            raise Refused(409, str(error)) from None
+
     async def time_out(self, request: Request) -> Response:
         transactional_id = str(request.path_params["transactional_id"])
         await read_members(request, {})
@@ -220,6 +234,7 @@ SCHEMAS = {
         "required": ["log_dir", "failed"]},
     "Kind": asked({"of": {"type": "string", "enum": list(COORDINATED)}}),
     "Moved": answered({"moved": {"type": "integer", "description": "partitions of internal topics"}}),
+    "PartitionLimit": answered({"limit": {"type": "integer", "description": "replicas of a broker, or partitions"}}),
     "Cleaned": answered({"cleaned": {"type": "boolean"}}),
     "TimedOut": answered({"transactional_id": {"type": "string"}}),
 }  # fmt: skip
@@ -266,6 +281,9 @@ PATHS = {
     },
     "/logs/clean": {
         "post": operation("cleanLogs", "Apply retention and compaction now", "Cleaned", refusals=(400, 413)),
+    },
+    "/partition-limit": {
+        "get": operation("showPartitionLimit", "The smallest limit of KIP-578", "PartitionLimit", refusals=(409,)),
     },
     "/transactions/{transactional_id}/time-out": {
         "parameters": [_TRANSACTION],

@@ -42,6 +42,12 @@ class SteeringVerbs:
         found: int = self.ask("GET", _partition(topic, partition))["leader"]
         return found
 
+    def partition_limit(self) -> int:
+        """The smallest limit of KIP-578: `max.broker.partitions` of a broker, or `max.partitions`. Raises
+        `ControlRefused` if no limit is set."""
+        found: int = self.ask("GET", "/partition-limit")["limit"]
+        return found
+
     def set_replication_rate(self, broker_id: int, rate: int | None) -> None:
         """Set the number of messages per second that the followers on a broker fetch from each partition. None means
         the rate of the other brokers."""

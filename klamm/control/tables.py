@@ -105,6 +105,7 @@ _TEXTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "num_partitions": lambda content: f"topic {_cell(content['topic'])} has {content['num_partitions']} partitions\n",
     "reassigning": lambda _: "no reassignment is in progress\n",
     "name": lambda content: f"topic {_cell(content['name'])} is created\n",
+    "deleted": lambda content: f"topic {_cell(content['deleted'])} is deleted\n",
 }
 """By a member that only this kind of answer has."""
 

@@ -1,4 +1,4 @@
-"""The routes that create a topic and return its records, and their part of the OpenAPI description."""
+"""The routes that create and delete a topic and return its records, and their part of the OpenAPI description."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from klamm.cluster.options import checked_configs, checked_number
-from klamm.cluster.topics import NoSuchTopic, TopicError, create_topic, read_page
+from klamm.cluster.topics import NoSuchTopic, TopicError, create_topic, delete_topic, read_page
 from klamm.console.shown import shown
 from klamm.control.answers import answer
 from klamm.control.bodies import read_members
@@ -21,7 +21,7 @@ MAX_OFFSET = 2**63 - 1
 
 
 def topic_routes(server: Server, changes: Changes) -> RouteGroup:
-    """`/topics` and `/topics/{topic}/records`."""
+    """`/topics`, `/topics/{topic}` and `/topics/{topic}/records`."""
 
     async def create(request: Request) -> Response:
         given = await read_members(request, _NEW_TOPIC)
@@ -38,6 +38,19 @@ def topic_routes(server: Server, changes: Changes) -> RouteGroup:
             return {"name": given["name"]}
 
         return answer(await changes.finish(work), 201)
+
+    async def delete(request: Request) -> Response:
+        name = str(request.path_params["topic"])
+        await read_members(request, {})
+
+        async def work() -> dict[str, Any]:
+            try:
+                await delete_topic(server, name)
+            except TopicError as error:
+                raise Refused(404 if isinstance(error, NoSuchTopic) else 409, str(error)) from None
+            return {"deleted": name}
+
+        return answer(await changes.finish(work))
 
     async def read(request: Request) -> Response:
         given = await read_members(request, _WHICH_RECORDS)
@@ -58,7 +71,11 @@ def topic_routes(server: Server, changes: Changes) -> RouteGroup:
             "next_offset": page.next_offset,
         })  # fmt: skip
 
-    views = {"/topics": {"POST": create}, "/topics/{topic}/records": {"POST": read}}
+    views = {
+        "/topics": {"POST": create},
+        "/topics/{topic}": {"DELETE": delete},
+        "/topics/{topic}/records": {"POST": read},
+    }
     return RouteGroup(views, PATHS, SCHEMAS)
 
 
@@ -113,6 +130,7 @@ SCHEMAS = {
         "required": ["name"],
     },
     "CreatedTopic": answered({"name": {"type": "string"}}),
+    "DeletedTopic": answered({"deleted": {"type": "string", "description": "its name"}}),
     "WhichRecords": asked({
         "partition": {"type": ["integer", "null"], "description": "null or missing: all partitions"},
         "isolation_level": {"type": "string", "enum": list(ISOLATION_LEVELS)},
@@ -144,6 +162,15 @@ PATHS = {
             status=201,
             takes="NewTopic",
             refusals=(400, 409, 413),
+        ),
+    },
+    "/topics/{topic}": {
+        "parameters": [TOPIC],
+        "delete": operation(
+            "deleteTopic",
+            "Delete a topic and its records; the answer comes when the metadata no longer has it",
+            "DeletedTopic",
+            refusals=(404, 409),
         ),
     },
     "/topics/{topic}/records": {

@@ -123,7 +123,7 @@ def _run(given: argparse.Namespace, environment: Mapping[str, str]) -> int:
     except ScenarioFailed as error:
         failure, report = str(error), error.report
     except Stopped as error:
-        failure = f"stopped by {signal.Signals(error.number).name}; the fault rules that it added are removed"
+        failure = f"stopped by {signal.Signals(error.number).name}; its steps with undo are undone, its rules removed"
         exit_code, report = EXIT_BY_SIGNAL + error.number, run.report
     finally:
         lines.close()

@@ -128,6 +128,27 @@ def test_a_topic_is_created_by_the_rules_of_the_cluster(server: klamm.ServerProc
         assert str(refused.value).startswith(reason)
 
 
+def test_a_topic_is_deleted_by_the_rules_of_the_cluster(server: klamm.ServerProcess) -> None:
+    server.create_topic("brief", 2)
+    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": server.bootstrap_servers})
+    producer.produce("brief", b"gone", partition=0)
+    assert producer.flush(30) == 0
+    server.delete_topic("brief")
+    assert "brief" not in admin.list_topics().topics
+    with pytest.raises(klamm.ControlRefused, match="there is no topic 'brief'") as refused:
+        server.delete_topic("brief")
+    assert refused.value.status == 404
+    server.create_topic("brief", 1)
+    assert server.records("brief") == ()
+    server.delete_topic("brief")
+    with pytest.raises(
+        klamm.ControlRefused, match=r"no limit is set: start klamm serve with --set max\.broker"
+    ) as refused:
+        server.partition_limit()
+    assert refused.value.status == 409
+
+
 @pytest.mark.parametrize(("path", "body", "reason"), [
     ("/topics", {}, "the member 'name' is missing"),
     ("/topics", {"name": 5}, "name 5: a string is expected"),
@@ -175,8 +196,12 @@ async def test_a_cluster_in_the_test_s_loop_has_the_same_methods(tmp_path: Any) 
             assert asked.client_id == "mine"
             assert repr(asked) == f"<LoggedRequest {asked.seq}: Metadata v{asked.api_version} of 'mine' to broker 1>"
         await cluster.wait_until(lambda: True)
+        await cluster.create_topic("brief")
+        await cluster.delete_topic("brief")
         for wrong in (
             cluster.create_topic("orders"),
+            cluster.delete_topic("brief"),
+            cluster.partition_limit(),
             cluster.create_topic("t", configs={"a": object()}),  # type: ignore[dict-item]
             cluster.records("nowhere"),
             cluster.requests("Nothing"),
@@ -187,6 +212,12 @@ async def test_a_cluster_in_the_test_s_loop_has_the_same_methods(tmp_path: Any) 
             await cluster.stop_broker(broker_id)
         with pytest.raises(klamm.ClusterError, match="no broker is up"):
             await cluster.create_topic("late")
+        with pytest.raises(klamm.ClusterError, match="topic 'orders' was not deleted: no broker is up"):
+            await cluster.delete_topic("orders")
+    async with klamm.Cluster(brokers=1, configs={"delete.topic.enable": False}) as cluster:
+        await cluster.create_topic("stays")
+        with pytest.raises(klamm.ClusterError, match="TOPIC_DELETION_DISABLED"):
+            await cluster.delete_topic("stays")
 
 
 async def test_a_condition_may_be_async_and_time_is_trio_s() -> None:

@@ -191,6 +191,9 @@ def test_a_shell_creates_a_topic_and_reads_records_and_requests(server: ServerPr
     assert run(*at, "create-topic", "orders")[::2] == (
         1, "klamm control: TOPIC_ALREADY_EXISTS: Topic 'orders' already exists.\n",
     )  # fmt: skip
+    assert run(*at, "create-topic", "short-lived")[0] == 0
+    assert run(*at, "delete-topic", "short-lived") == (0, "topic short-lived is deleted\n", "")
+    assert run(*at, "delete-topic", "a?b")[::2] == (1, "klamm control: there is no topic 'a?b'\n")
     producer = Producer({"bootstrap.servers": server.bootstrap_servers, "client.id": "service", "linger.ms": 0})
     producer.produce("orders", b"two\x1b[31m", b"\xff", partition=1, headers=[("trace", b"7")])
     producer.produce("orders", None, b"one", partition=0)
