@@ -34,7 +34,8 @@ class Holder(Protocol):
     held_bytes: int
     """Bytes that the connection holds in memory. Set by `Admission`."""
     progressed_at: float
-    """When the client last made progress. Set by the connection."""
+    """When the client last made progress; infinite while the connection waits for its turn to send a large response.
+    Set by the connection."""
     active_at: float
     """When bytes last arrived or a response was last sent whole. Set by the connection."""
     sending_since: float | None

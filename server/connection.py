@@ -8,6 +8,7 @@ The first of several pipelined requests is handled at once. The others take turn
 so that a client with one request at a time waits for one turn of another connection at most.
 """
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -345,7 +346,9 @@ class Connection:
         if len(replies[-1].payload) <= piece_bytes:
             await self._send_piece(_framed(replies, piece_bytes))
         else:
+            self.progressed_at = math.inf  # it waits for other connections, not for its client
             async with self._requests.turns.bulk.turn():
+                self.progressed_at = trio.current_time()
                 await self._send_piece(_framed(replies, piece_bytes))
                 with memoryview(replies[-1].payload) as last:  # several replies together fit into the first piece
                     for start in range(piece_bytes, len(last), piece_bytes):

@@ -1,5 +1,7 @@
 """Large responses are sent by a few connections at a time. A client that reads slowly does not hold up the others."""
 
+import math
+
 import trio
 from trio.testing import MockClock, lockstep_stream_pair, wait_all_tasks_blocked
 
@@ -9,7 +11,7 @@ from klamm.protocol.messages.data import fetch
 from klamm.protocol.messages.topics import create_topics
 from klamm.server.bulk_turns import SENDERS, TURN_SECONDS, BulkTurns
 from klamm.server.limits import ServerLimits
-from tests.server.harness import create_topic, open_test_server, request_frame
+from tests.server.harness import RunningServer, create_topic, open_test_server, request_frame
 from tests.server.test_observers import fetched, fetching
 
 SMALL_PIECES = ServerLimits(send_bytes=1_000)
@@ -114,17 +116,42 @@ async def test_connections_that_close_while_they_wait_hold_up_no_response(mock_c
             await made.wait()
 
 
+async def test_a_connection_that_waits_for_its_turn_is_not_stalled(mock_clock: MockClock) -> None:
+    async with open_test_server(limits=SMALL_PIECES) as running:
+        await make_large_log(running)
+        slow = [await slow_observer(running) for _ in range(SENDERS + 1)]
+        await wait_all_tasks_blocked()
+        assert sorted(progress_of(running)) == [*[trio.current_time()] * SENDERS, math.inf]
+        mock_clock.jump(TURN_SECONDS)
+        await wait_all_tasks_blocked()
+        assert max(progress_of(running)) == trio.current_time()
+        for stream in slow:
+            await stream.aclose()
+
+
+def progress_of(running: RunningServer) -> list[float]:
+    """When each connection that holds bytes made progress."""
+    return [one.progressed_at for one in running.server.admission.connections if one.held_bytes]
+
+
+async def make_large_log(running: RunningServer) -> None:
+    for number in range(30):
+        await running.connect_in_memory().ask(create_topics.API, 7, create_topic(f"topic-{number:050}"))
+    assert len(running.log.log_bytes()) > 2 * SMALL_PIECES.send_bytes
+
+
+async def slow_observer(running: RunningServer) -> trio.abc.Stream:
+    """An observer that has asked for the log, and has read nothing yet."""
+    ours, theirs = lockstep_stream_pair()  # the server's `send_all` returns when the client has read
+    running.nursery.start_soon(running.server.serve_stream, Client("controller"), theirs, None)
+    await ours.send_all(request_frame(fetch.API, 18, 1, fetching(running, 0)))
+    return ours
+
+
 async def test_observers_that_do_not_read_hold_up_nobody() -> None:
     async with open_test_server(limits=SMALL_PIECES, large_in_threads=True) as running:
-        for number in range(30):
-            await running.connect_in_memory().ask(create_topics.API, 7, create_topic(f"topic-{number:050}"))
-        slow: list[trio.abc.Stream] = []
-        assert len(running.log.log_bytes()) > 2 * SMALL_PIECES.send_bytes
-        for _ in range(SLOW_CLIENTS):
-            ours, theirs = lockstep_stream_pair()  # the server's `send_all` returns when the client has read
-            running.nursery.start_soon(running.server.serve_stream, Client("controller"), theirs, None)
-            await ours.send_all(request_frame(fetch.API, 18, 1, fetching(running, 0)))
-            slow.append(ours)
+        await make_large_log(running)
+        slow = [await slow_observer(running) for _ in range(SLOW_CLIENTS)]
         with trio.fail_after(10):
             read = await fetched(await running.connect_to_controller(), fetching(running, 0))
             assert read.records == running.log.log_bytes()
