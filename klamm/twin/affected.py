@@ -3,7 +3,7 @@
 The indexes of each topic are kept as an array, because a lost rack of a large cluster affects most partitions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -50,6 +50,20 @@ def affected_partitions(image: MetadataImage, settings: Settings) -> Affected:
             if any(piece.size for piece in indexes):
                 found[kind][name] = np.sort(np.concatenate(indexes))
     return found
+
+
+def led_by(image: MetadataImage, broker_ids: Collection[int]) -> Named:
+    """The partitions whose leader is one of these brokers, in the order of the topics' names."""
+    names: list[str] = []
+    total = 0
+    for name in sorted(image.topics_by_name):
+        ranges = image.partitions.topic_ranges(image.topics_by_name[name].row)
+        pieces = [np.flatnonzero(np.isin(table.leader[one.rows], list(broker_ids))) + one.first_index
+                  for one, table in ranges]  # fmt: skip
+        indexes = np.sort(np.concatenate(pieces))
+        total += len(indexes)
+        names += [f"{name}-{index}" for index in indexes[: MOST_NAMES - len(names)].tolist()]
+    return Named(tuple(names), total - len(names))
 
 
 def newly_affected(before: Affected, after: Affected) -> dict[str, Named]:

@@ -30,7 +30,7 @@ from klamm.controller.configs import max_broker_partitions, max_partitions
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.settings import Settings
 from klamm.twin import changes
-from klamm.twin.affected import Named, affected_partitions, newly_affected
+from klamm.twin.affected import Named, affected_partitions, led_by, newly_affected
 from klamm.twin.changes import Step
 from klamm.twin.cluster_counts import ClusterCounts, count_cluster
 
@@ -69,6 +69,11 @@ class StepResult:
     after: ClusterCounts | None = None
     newly_affected: Mapping[str, Named] = field(default_factory=dict)
     """The partitions that the step has affected, by the names of the counts."""
+    affected_meanwhile: Mapping[str, Named] = field(default_factory=dict)
+    """The partitions that it has affected when it has begun, which `during` counts."""
+    led_by_lost: Named | None = None
+    """The partitions whose leader crashes: they have none until the session of its broker is over."""
+    session_timeout_ms: int = 0
 
     def add(self, results: Iterable[Result]) -> None:
         """Note the errors among the results of a request."""
@@ -203,6 +208,8 @@ class _Fork:
 
     async def _lose(self, broker_ids: Sequence[int], result: StepResult) -> None:
         """All of them at once: their sessions end together."""
+        result.led_by_lost = led_by(self._image, broker_ids)
+        result.session_timeout_ms = self._settings.broker_session_timeout_ms
         for broker_id in broker_ids:
             await self._cluster.stop_broker(broker_id, "crash")
         await self._cluster.advance(SESSION_IS_OVER)
@@ -220,6 +227,8 @@ class _Fork:
                 if one.error is None and new:
                     result.moves[one.partition] = new
         result.during = self.counts()
+        meanwhile = affected_partitions(self._image, self._settings)
+        result.affected_meanwhile = newly_affected(self._affected, meanwhile)
         if len(wanted) > result.refused - refused_before:
             result.unfinished = await self._until_moved()
 
@@ -299,6 +308,10 @@ def moved_bytes(trial: Trial, sizes: Mapping[TopicPartition, int]) -> dict[int, 
     return received
 
 
+def _named(affected: Mapping[str, Named]) -> dict[str, Any]:
+    return {kind: {"partitions": list(named.names), "more": named.more} for kind, named in affected.items()}
+
+
 def as_json(trial: Trial, received: Mapping[int, int] | None) -> dict[str, Any]:
     """The result as a JSON object. `received`: the bytes by broker; None: sizes are not known."""
     return {
@@ -311,9 +324,13 @@ def as_json(trial: Trial, received: Mapping[int, int] | None) -> dict[str, Any]:
                 "refusals": [{"subject": r.subject, "code": r.code, "message": r.message} for r in one.refusals],
                 "copied_replicas": sum(map(len, one.moves.values())),
                 "unfinished_reassignments": one.unfinished,
-                "newly_affected": {
-                    kind: {"partitions": list(named.names), "more": named.more}
-                    for kind, named in one.newly_affected.items()
+                "newly_affected": _named(one.newly_affected),
+                "affected_meanwhile": _named(one.affected_meanwhile),
+                "leader_lost_meanwhile": None
+                if one.led_by_lost is None
+                else {
+                    **_named({"": one.led_by_lost})[""],
+                    "session_timeout_ms": one.session_timeout_ms,
                 },
                 "during": None if one.during is None else one.during.as_json(),
                 "after": None if one.after is None else one.after.as_json(),

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from klamm.protocol.printable import printable
+from klamm.twin.affected import Named
 from klamm.twin.cluster_counts import NO_RACK, BrokerCounts
 from klamm.twin.trial import StepResult, Trial
 
@@ -45,6 +46,10 @@ def step_lines(step: StepResult) -> Iterator[str]:
         yield f"refused: {step.refused - SHOWN_REFUSALS} more"
     if copied := sum(map(len, step.moves.values())):
         yield f"copied: {counted(copied, 'replica')} of {counted(len(step.moves), 'partition')}"
+    lost = step.led_by_lost
+    if lost is not None and lost.names:
+        led = counted(len(lost.names) + lost.more, "partition")
+        yield f"without a leader for up to {step.session_timeout_ms / 1000:g} s: {led}{_in_brackets(lost)}"
     if step.unfinished:
         yield f"not finished: {counted(step.unfinished, 'reassignment')}, because a broker is down"
 
@@ -57,20 +62,23 @@ def changed_lines(trial: Trial, number: int) -> Iterator[str]:
     for name, text in KINDS.items():
         first, last = getattr(before, name), getattr(step.after or before, name)
         during = max(first, last) if step.during is None else getattr(step.during, name)
+        after = _names(step.newly_affected, name) if first != last else ""
         if during > max(first, last):
-            yield f"{text}: {first} -> {last}, and {during} meanwhile"
+            yield f"{text}: {first} -> {last}{after}, and {during} meanwhile{_names(step.affected_meanwhile, name)}"
         elif first != last:
-            yield f"{text}: {first} -> {last}{_names(step, name)}"
+            yield f"{text}: {first} -> {last}{after}"
         changed |= first != last or during > max(first, last)
     if not changed:
         yield "no change in leaders, ISRs or racks"
 
 
-def _names(step: StepResult, kind: str) -> str:
-    """The first partitions that the step has affected, in brackets."""
-    named = step.newly_affected.get(kind)
-    if named is None:
-        return ""
+def _names(affected: Mapping[str, Named], kind: str) -> str:
+    """The first of these partitions, in brackets."""
+    named = affected.get(kind)
+    return "" if named is None else _in_brackets(named)
+
+
+def _in_brackets(named: Named) -> str:
     more = f" and {named.more} more" if named.more else ""
     return f" ({', '.join(map(printable, named.names))}{more})"
 

@@ -51,8 +51,8 @@ FAILURES: Final[Mapping[str, tuple[str, Callable[[Trial], bool]]]] = {
 }
 
 NO_LIMIT_FOUND: Final = {
-    "kip": "the twin has neither max.broker.partitions nor max.partitions, so this check finds nothing. A copy has no "
-    "static configs: give a limit of server.properties with --set",
+    "kip": "the twin has neither max.broker.partitions nor max.partitions, so this check finds nothing. "
+    "klamm follow copies no static configs: give a limit of server.properties with --set",
     "kafka": "Apache Kafka has no limits of KIP-578, so this check finds nothing. --profile kip has them",
 }
 """Why --fail-on limit cannot fail, by profile."""

@@ -9,6 +9,11 @@ import trio
 
 import klamm
 from klamm.__main__ import main
+from klamm.twin.affected import Named
+from klamm.twin.cluster_counts import ClusterCounts
+from klamm.twin.trial import StepResult, Trial, as_json
+from klamm.twin.trial_html import as_html
+from klamm.twin.trial_text import changed_lines
 from klamm.twin.try_command import FAILURES
 
 RACKS = ("a", "b", "c", "a", "b", "c")
@@ -79,6 +84,60 @@ def test_the_partitions_that_a_step_affects_are_named(
     assert all(name.startswith("even-") for name in named["partitions"])
     _, out, _ = tried(twin, tmp_path, capsys, steps)
     assert f"without a leader: 0 -> 6 ({', '.join(crooked[:5])} and 1 more)" in out
+
+
+def test_the_partitions_whose_leader_is_lost_are_named(
+    twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They have no leader until the controller fences the broker, whether another replica takes over then or not."""
+    steps = [{"lose-broker": 3}, {"lose-rack": "a"}, {"return-broker": 3}]
+    report = reported(twin, tmp_path, capsys, steps)
+    lost, rack, returned = report["steps"]
+    leaders = {one["broker_id"]: one["leaders"] for one in report["before"]["brokers"]}
+    led = lost["leader_lost_meanwhile"]
+    assert len(led["partitions"]) + led["more"] == leaders[3] > 0
+    assert led["session_timeout_ms"] == 9_000
+    assert led["partitions"] == sorted(led["partitions"])
+    assert lost["after"]["offline"] == 0
+    of_rack = rack["leader_lost_meanwhile"]
+    after_3 = {one["broker_id"]: one["leaders"] for one in lost["after"]["brokers"]}
+    assert len(of_rack["partitions"]) + of_rack["more"] == after_3[1] + after_3[4]
+    assert of_rack["partitions"] == [f"crooked-{index}" for index in range(5)]
+    assert returned["leader_lost_meanwhile"] is None
+    names = f"{', '.join(of_rack['partitions'])} and {of_rack['more']} more"
+    line = f"without a leader for up to 9 s: {after_3[1] + after_3[4]} partitions ({names})"
+    for form in ("text", "html"):
+        _, out, _ = tried(twin, tmp_path, capsys, steps, "--output", form)
+        assert line in out
+        assert out.count("without a leader for up to") == 2
+
+
+def test_the_session_timeout_of_the_report_is_that_of_the_twin(
+    twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = tried(twin, tmp_path, capsys, [{"lose-broker": 3}], "--set", "broker.session.timeout.ms=2500")
+    assert "without a leader for up to 2.5 s: " in out
+
+
+def test_the_partitions_of_a_peak_during_a_step_are_named() -> None:
+    """Those that are whole again at the end, beside those that are not."""
+
+    def counts(under_replicated: int) -> ClusterCounts:
+        return ClusterCounts((), 9, 0, 0, under_replicated, 0, 0)
+
+    step = StepResult("a step")
+    step.during, step.after = counts(7), counts(1)
+    step.affected_meanwhile = {"under_replicated": Named(("t-1", "t-2\x1b"), 5)}
+    step.newly_affected = {"under_replicated": Named(("u-0",), 0)}
+    trial = Trial("c", counts(0), [step])
+    assert list(changed_lines(trial, 1)) == [
+        r"under-replicated: 0 -> 1 (u-0), and 7 meanwhile (t-1, t-2\x1b and 5 more)"
+    ]
+    named = as_json(trial, None)["steps"][0]["affected_meanwhile"]
+    assert named == {"under_replicated": {"partitions": ["t-1", "t-2\x1b"], "more": 5}}
+    assert "and 7 meanwhile (t-1, t-2\\x1b and 5 more)" in as_html(trial, None, None)
+    step.during = counts(1)  # that is no peak
+    assert list(changed_lines(trial, 1)) == ["under-replicated: 0 -> 1 (u-0)"]
 
 
 def test_brokers_that_return_are_in_sync_again(twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
