@@ -168,15 +168,13 @@ def plan_elr_removal(
 
 
 def growing_at(image: MetadataImage, table: ColumnTable, rows: slice, up: LiveReplicas, down: Collection[int]) -> Mask:
-    """Which rows have a leader that is not `down`, and one of these: a replica outside the ISR that is `up`; a leader
-    that was elected uncleanly and has not recovered yet; a reassignment that an election left with nothing to wait
-    for."""
+    """Which rows have a leader that is not `down`, and one of these: a replica outside the ISR that is `up`; a
+    reassignment that an election left with nothing to wait for."""
     leader = table.leader[rows]
     led: Mask = (leader >= 0) & ~among(leader, down)
     growing: Mask = led & (table.isr_count[rows] < table.replica_count[rows])
     positions = np.flatnonzero(growing)
     growing[positions] = _joining(table, positions + rows.start, up).any(axis=1)
-    growing |= led & (table.leader_recovery_state[rows] == RECOVERING)
     # An election can leave a reassignment with no adding replica to wait for. No other change of it follows if all
     # other replicas outside the ISR are placeholders.
     replicas = table.replicas[rows]
@@ -192,7 +190,8 @@ def plan_isr_growth(
     image: MetadataImage, table: ColumnTable, rows: Rows, up: LiveReplicas, live: LiveReplicas, rules: TopicRules
 ) -> Changes:
     """Replicas outside the ISR that are `up` have caught up and join it, in rows that are growing. A leader has to be
-    one of the `live` replicas."""
+    one of the `live` replicas. As on real brokers, a leader that was elected uncleanly says with its first change of
+    the ISR that it has recovered."""
     joining = np.where(_joining(table, rows, up), table.replicas[rows], PADDING)
     both = np.concatenate((table.isr[rows], joining), axis=1)
     grown, counts = packed(both, both != PADDING)
@@ -207,14 +206,6 @@ def plan_isr_growth(
         for one in rules.plan_row(table, row, live, target_isr=tuple(isr[:count].tolist()), target_recovery=RECOVERED)
     )
     return changes
-
-
-def plan_recoveries(table: ColumnTable, rows: Rows, live: LiveReplicas, rules: TopicRules) -> Changes:
-    """Leaders of these rows that were elected uncleanly have recovered. A real broker reports that with an
-    AlterPartition once it leads."""
-    recovering = rows[table.leader_recovery_state[rows] == RECOVERING]
-    plans = (rules.plan_row(table, row, live, target_recovery=RECOVERED) for row in recovering.tolist())
-    return list(in_runs(one for plan in plans for one in plan))
 
 
 def _joining(table: ColumnTable, rows: Rows, up: LiveReplicas) -> Mask:
@@ -233,7 +224,9 @@ def plan_isrs(image: MetadataImage, settings: Settings, wanted: Iterable[tuple[L
     for (topic_id, partition_index), isr in wanted:
         table, row = image.partitions.locate(image.topics_by_id[topic_id].row, partition_index)
         may_join = live.of_row(table, row).union(table.isr[row].tolist())
-        changes += rules.plan_row(table, row, live, target_isr=tuple(replica for replica in isr if replica in may_join))
+        target = tuple(replica for replica in isr if replica in may_join)
+        if target != tuple(table.isr[row, : table.isr_count[row]].tolist()):
+            changes += rules.plan_row(table, row, live, target_isr=target, target_recovery=RECOVERED)
     return list(in_runs(changes))
 
 

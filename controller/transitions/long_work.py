@@ -35,7 +35,6 @@ from klamm.controller.transitions.leadership import (
     plan_broker_loss,
     plan_elr_removal,
     plan_isr_growth,
-    plan_recoveries,
     sparse_entry_at,
 )
 from klamm.controller.transitions.placeholders import ROWS_PER_STEP
@@ -194,8 +193,7 @@ class Returns:
 
 
 class CatchUp:
-    """Live replicas outside the ISR of a partition with a leader catch up and join it; leaders that were elected
-    uncleanly recover.
+    """Live replicas outside the ISR of a partition with a leader catch up and join it.
 
     A broker that is down does not catch up, and no follower catches up with it, even before the controller fences it.
     Leaders of other processes report by AlterPartition which replicas have caught up.
@@ -226,7 +224,6 @@ class CatchUp:
         for table, rows in self._walk.next_rows(image, cost_at, self._most):
             apart = self._with_records(image, table, rows)
             changes += plan_isr_growth(image, table, rows[~apart], up, live, rules)
-            changes += plan_recoveries(table, rows[apart], live, rules)
         return changes
 
     def is_over(self, image: MetadataImage) -> bool:

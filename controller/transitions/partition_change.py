@@ -83,7 +83,8 @@ def plan_partition_change(
 def _eligible(
     partition: Partition, replicas: tuple[int, ...], isr: tuple[int, ...], election: Election
 ) -> tuple[int, ...]:
-    """The eligible leader replicas when the ISR becomes `isr`. A broker that is not a replica any more is not eligible.
+    """The eligible leader replicas when the ISR becomes `isr`. A broker that is not a replica any more is not eligible,
+    and one that was not a replica before is not either: it has no records, whatever a log of Apache Kafka says.
 
     A minimum above the number of replicas is no special case: once all replicas are in sync, none is left to be
     eligible.
@@ -92,7 +93,8 @@ def _eligible(
         return partition.eligible_leader_replicas  # those of the time before they were turned off
     if len(isr) >= election.min_isr:
         return ()
-    candidates = {*partition.eligible_leader_replicas, *partition.isr} - set(isr) - set(election.unclean_shutdown)
+    before = {*partition.eligible_leader_replicas, *partition.isr}.intersection(partition.replicas)
+    candidates = before - set(isr) - set(election.unclean_shutdown)
     return tuple(replica for replica in replicas if replica in candidates)
 
 

@@ -8,7 +8,7 @@ from klamm.broker.data.data_plane import DataPlane
 from klamm.controller.log_records import count_records
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.live_replicas import LiveReplicas
-from klamm.controller.metadata.partition import NO_LEADER, RECOVERING, Partition
+from klamm.controller.metadata.partition import NO_LEADER, RECOVERED, RECOVERING, Partition
 from klamm.controller.metadata.partition_table import PartitionTable
 from klamm.controller.settings import Settings
 from klamm.controller.transitions import broker_lifecycle, leadership
@@ -113,7 +113,7 @@ MOVES: list[tuple[str, list[int], dict[str, Any], bool]] = [
     ("it is not live", [1, 3], {"isr": [1]}, False),
     ("a placeholder is", [1, -1], {}, False),
     ("nobody leads", [1, 2], {"isr": [1], "leader": NO_LEADER}, False),
-    ("its leader recovers", [1, 2], {"leader_recovery_state": RECOVERING}, True),
+    ("its leader recovers, and no other replica joins", [1, 2], {"leader_recovery_state": RECOVERING}, False),
     ("nobody leads who recovers", [1, 2], {"leader_recovery_state": RECOVERING, "leader": NO_LEADER}, False),
     ("a placeholder is to go", [1, -1], {"removing_replicas": [-1]}, True),
     ("a placeholder is to go, and nobody leads", [1, -1], {"removing_replicas": [-1], "leader": NO_LEADER}, False),
@@ -125,10 +125,10 @@ MOVES: list[tuple[str, list[int], dict[str, Any], bool]] = [
         False,
     ),
     (
-        "it recovers while what is added never comes",
+        "it recovers, and what is added never comes",
         [1, 2, -1],
         {**NEVER, "leader_recovery_state": RECOVERING},
-        True,
+        False,
     ),
     ("what is added is not live", [1, 3, -1], {"isr": [1], "adding_replicas": [3], "removing_replicas": [-1]}, False),
     ("a move is over but for the next change", [1, 2], {"removing_replicas": [2]}, True),
@@ -216,6 +216,24 @@ def test_only_who_is_live_joins_an_isr_that_a_leader_asks_for() -> None:
     apply(image, fence(2), fence(3))
     apply(image, *plan_isrs(image, SETTINGS, [((uuid_of(1), 0), (1, 2, 3, 4))]))
     assert partitions(image)["t1", 0].isr == (1, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("isr", "recovery"),
+    [((1, 2), RECOVERED), ((1,), None), ((1, 3), None)],
+    ids=["a replica joins", "the same ISR", "a replica that is not live does not join"],
+)
+def test_a_leader_says_that_it_has_recovered_with_its_first_change_of_the_isr(
+    isr: tuple[int, ...], recovery: int | None
+) -> None:
+    image = live_cluster(3)
+    add_topic(image, 1, [[1, 2, 3]])
+    change(image, 1, isr=[1], leader_recovery_state=RECOVERING)
+    apply(image, fence(3))
+    changes = plan_isrs(image, SETTINGS, [((uuid_of(1), 0), isr)])
+    assert count_records(changes) == (recovery is not None)
+    apply(image, *changes)
+    assert partitions(image)["t1", 0].leader_recovery_state == (RECOVERING if recovery is None else recovery)
 
 
 def test_of_many_new_partitions_each_has_its_own_live_replicas_in_sync() -> None:

@@ -115,3 +115,16 @@ def test_changes_are_those_of_kafka(name: str, kind: str) -> None:
         partition = partition_of(fields, has_directories=name != "partition_changes_at_7")
         ours = after(partition, our_change(fields, partition, FEATURES[name]))
         assert ours == after(partition, recorded_change(recorded)), line
+
+
+def test_a_replica_that_was_removed_does_not_become_eligible_by_being_added_again() -> None:
+    """A copy of a log of Apache Kafka can have it among the eligible ones."""
+    partition = Partition(
+        replicas=(1, 2), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0, directories=(MIGRATING_DIRECTORY,) * 2,
+        eligible_leader_replicas=(2, 3),
+    )  # fmt: skip
+    election = Election((1, 2, 3), 3, FEATURES["partition_changes"])
+    target = Assignment((3, 1, 2), (3,))
+    change = plan_partition_change(uuid_of(1), 0, partition, election, target=target, new_directories=DIRECTORIES)
+    assert change is not None
+    assert merge(partition, change).eligible_leader_replicas == (2,)

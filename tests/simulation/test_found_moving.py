@@ -92,8 +92,8 @@ def test_with_a_leader_that_is_down_nobody_catches_up() -> None:
 
 
 def test_an_eligible_replica_that_leads_alone_may_be_all_that_a_move_wants() -> None:
-    """As in Kafka: the move is looked at before the election, so it is complete with the next change, which is that
-    the leader has recovered."""
+    """As in Kafka: the move is looked at before the election, so it is complete with the next change, which comes with
+    the broker that leaves."""
     machine = started(replicas=1, brokers=3)
     machine.allow_unclean_elections(0, on=True)
     machine.move([(0, 0, [2])])
@@ -101,6 +101,10 @@ def test_an_eligible_replica_that_leads_alone_may_be_all_that_a_move_wants() -> 
     machine.live_on(500)
     machine.everything_holds()
     assert (only(machine).leader, only(machine).isr) == (2, (2,))
+    assert (only(machine).replicas, only(machine).reassigning) == ((2, 1), True)
+    machine.come_up(1, clean=True)
+    machine.live_on(500)
+    machine.everything_holds()
     assert (only(machine).replicas, only(machine).reassigning) == ((2,), False)
 
 

@@ -17,6 +17,7 @@ from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
 from klamm.controller.settings import Settings
 from klamm.controller.transitions.broker_kinds import refuse_other_kind
+from klamm.controller.transitions.first_partition import replication_factor_of
 from klamm.controller.transitions.limits import count_as_taken, validate_limits
 from klamm.controller.transitions.manual_assignment import validate_manual_replicas, validate_some_live
 from klamm.controller.transitions.new_partitions import new_partition_records
@@ -110,12 +111,11 @@ def _new_replicas(
     refusal = context.mutations.take(adding, strict=context.api_version >= FIRST_VERSION_WITH_QUOTA)
     if refusal:
         return refusal
-    # New partitions must have as many replicas as the first existing one, including replicas that are being added.
-    first = image.partitions.read(known.row, 0).replicas
+    replication_factor = replication_factor_of(image, known, like_kafka=not kip)
     if topic.assignments is None:
-        present_partitions = PresentPartitions(present, first[0])
-        return placer.place(Wanted(topic.name, adding, len(first), present=present_partitions))
-    replicas = _manual_replicas(image, context.settings, topic, present, len(first))
+        present_partitions = PresentPartitions(present, image.partitions.read(known.row, 0).replicas[0])
+        return placer.place(Wanted(topic.name, adding, replication_factor, present=present_partitions))
+    replicas = _manual_replicas(image, context.settings, topic, present, replication_factor)
     if isinstance(replicas, ApiError):
         return replicas
     return validate_limits(image, context, topic.name, replicas, len(replicas)) or replicas

@@ -36,6 +36,27 @@ def answered(response: Any) -> list[tuple[str, int]]:
     return [(result.name, result.error_code) for result in response.results]
 
 
+@pytest.mark.parametrize("is_manual", [True, False])
+def test_new_partitions_have_as_many_replicas_as_partition_0_or_as_kafkas_first_one(
+    start: Start, profile: Profile, is_manual: bool
+) -> None:
+    """Seen on Apache Kafka 4.3 with four partitions of 2, 1, 3 and 2 replicas."""
+    cluster = start(profile=profile, racks=())
+    assert cluster.create_at("u", [2, 1], [1, 2], [3, 1], [2, 3]).error_code == 0
+    for index, replicas in ((1, [1]), (2, [3, 1, 2])):
+        topic_id = cluster.image.topics_by_name["u"].topic_id
+        grown = PartitionChangeRecord(partition_id=index, topic_id=topic_id, replicas=replicas, isr=replicas[:1])
+        append_records(cluster.log, [grown], START_MS)
+    cluster.restart()
+    wanted = {"kip": 2, "kafka": 3}[profile]
+    for count in (2, 3) if is_manual else ():
+        asked = enlarged("u", 5, list(range(1, count + 1)))
+        (result,) = cluster.ask(request(asked, validate_only=True)).results
+        assert result.error_code == (0 if count == wanted else ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+    assert answered(cluster.ask(request(enlarged("u", 5)))) == [("u", 0)]
+    assert len(cluster.partitions("u")[4].replicas) == wanted
+
+
 @pytest.fixture
 def cluster(start: Start, profile: Profile) -> DrivenCluster:
     """Three live brokers and a topic `t` of two partitions with replicas 1, 2."""
