@@ -111,8 +111,12 @@ class Coordinators:
     def loaded_states(self, topic_name: str) -> list[CoordinatorState]:
         """The state machines of the loaded shards of an internal topic, in the order of its partitions. Read them
         only."""
+        return [shard.state for shard in self.loaded_shards(topic_name)]
+
+    def loaded_shards(self, topic_name: str) -> list[Shard]:
+        """The loaded shards of an internal topic, in the order of its partitions. Read them only."""
         found = [(at, shard) for (name, at), shard in self._shards.items() if name == topic_name and shard.is_loaded]
-        return [shard.state for _, shard in sorted(found, key=lambda one: one[0])]
+        return [shard for _, shard in sorted(found, key=lambda one: one[0])]
 
     def led_partitions(
         self, image: MetadataImage, broker_id: int | None, topic_name: str = CONSUMER_OFFSETS

@@ -231,8 +231,8 @@ class ShareStates:
         """There are no transactions in this topic."""
 
     def loaded(self, now_ms: int) -> Outbox:
-        """Nothing begins."""
-        return Outbox()
+        """Forget the state of topics that were deleted while no coordinator was loaded."""
+        return self.topics_removed(())
 
     def topics_removed(self, names: Iterable[str]) -> Outbox:
         """Remove the state of topics that do not exist any more."""

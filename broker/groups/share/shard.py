@@ -238,9 +238,11 @@ class GroupsWithShare(AllGroups):
             super().replay(key, value, written)
 
     def loaded(self, now_ms: int) -> Outbox:
-        """Begin the sessions of all members."""
+        """Begin the sessions of all members, and forget what was deleted while no coordinator was loaded."""
         self.share.start_timers(now_ms)
-        return super().loaded(now_ms)
+        out = super().loaded(now_ms)
+        self.share.topics_removed(out)
+        return out
 
     def topics_removed(self, names: Iterable[str]) -> Outbox:
         """Remove what is kept about deleted topics."""

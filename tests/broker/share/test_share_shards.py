@@ -260,3 +260,20 @@ def test_new_partitions_and_topics_are_noticed_by_the_next_heartbeat(shard: Shar
     assert given(shard.beat("a", 6)) == [("01", [0, 1, 2]), ("03", [0])]
     shard.create("other", 1)
     assert (shard.beat("a", 7).member_epoch, shard.records) == (7, []), "a topic that no member names"
+
+
+def test_a_topic_that_went_while_no_coordinator_was_loaded_is_forgotten(shard: ShareShard) -> None:
+    """Otherwise each heartbeat raised the epoch of a group whose topic has been made again."""
+    member = shard.join("a", "t")
+    shard.topics.delete("t")
+    made = shard.create("t", 2)
+    shard.reload()
+    assert shard.records == ["StatePartitionMetadata"]
+    assert shard.value("StatePartitionMetadata").initialized_topics == []
+    again = shard.beat("a", member.member_epoch)
+    shard.coordinator_has()
+    again = shard.beat("a", again.member_epoch)
+    assert shard.group.state_topics is not None
+    assert list(shard.group.state_topics.initialized) == [made]
+    assert shard.beat("a", again.member_epoch).member_epoch == again.member_epoch
+    assert shard.records == []

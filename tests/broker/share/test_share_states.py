@@ -274,6 +274,17 @@ def test_states_of_topics_that_are_gone_are_removed(states: States) -> None:
     assert list(states.machine.by_key) == [states.key(topic_id=other)]
 
 
+def test_states_of_topics_that_went_while_no_coordinator_was_loaded_are_removed(states: States) -> None:
+    states.initialize()
+    other = states.topics.create("u", 1).topic_id
+    states.initialize(topic_id=other)
+    states.topics.delete("t")
+    states.reload()
+    states._run(states.machine.loaded(states.now_ms), Answered())
+    assert states.last == [None]
+    assert list(states.machine.by_key) == [states.key(topic_id=other)]
+
+
 def test_snapshots_replace_all_that_is_known(states: States, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share_states, "SNAPSHOTS_AT_ONCE", 2)
     states.topics.grow("t", 3)

@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from klamm.broker.coordinator.batches import EndOfTransaction, decode_records
 from klamm.broker.coordinator.outbox import Written
 from klamm.broker.coordinator.shard import Shard
+from klamm.broker.data.data_plane import DataPlane
 from klamm.broker.data.record_batches import decode_header
 from klamm.broker.groups.classic_group import GroupState
 from klamm.broker.groups.consumer.group import ConsumerGroup
@@ -20,6 +21,7 @@ from klamm.broker.groups.streams.replay import replay as replay_streams
 from klamm.broker.share_state.states import ShareStates
 from klamm.broker.transactions.transaction import AT_REST
 from klamm.broker.transactions.transactions import Transactions
+from klamm.controller.metadata.image import MetadataImage
 from klamm.protocol.coordinator_records import decode_key, decode_value
 from klamm.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from klamm.protocol.records.coordinator.groups import OffsetCommitKey, OffsetCommitValue
@@ -30,7 +32,18 @@ from tests.simulation.applications.world import SUBSCRIBED_PARTITIONS, WRITTEN, 
 from tests.simulation.cluster.violation import demand
 
 
-def states(world: World) -> list[tuple[Shard, GroupsWithStreams]]:
+class Coordinated(Protocol):
+    """A cluster whose coordinators can be seen."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+    @property
+    def data(self) -> DataPlane: ...
+    def shards(self, topic_name: str) -> list[Shard]:
+        """The loaded shards of an internal topic."""
+
+
+def states(world: Coordinated) -> list[tuple[Shard, GroupsWithStreams]]:
     """The shards of groups that are loaded."""
     return [
         (shard, shard.state) for shard in world.shards(CONSUMER_OFFSETS) if isinstance(shard.state, GroupsWithStreams)
@@ -60,7 +73,7 @@ def a_task_is_active_at_one_member(world: World) -> None:
             demand("a_task_is_active_at_one_member", not double, f"{group.group_id}: {double}")
 
 
-def a_coordinator_is_what_its_records_make(world: World) -> None:
+def a_coordinator_is_what_its_records_make(world: Coordinated) -> None:
     """A coordinator that replays the partition now has the same consumer groups and the same offsets."""
     for shard, state in states(world):
         found = world.data.find(*shard.key)
@@ -100,7 +113,7 @@ def a_coordinator_is_what_its_records_make(world: World) -> None:
         demand(name, shown[0] == shown[1], f"{shown}")
 
 
-def a_share_coordinator_is_what_its_records_make(world: World) -> None:
+def a_share_coordinator_is_what_its_records_make(world: Coordinated) -> None:
     """A share coordinator that replays its partition now has the same state of the same share partitions."""
     if SHARE_GROUP_STATE not in world.image.topics_by_name:
         return

@@ -41,7 +41,7 @@ async def talk(world: World) -> None:
     """Some clients ask something, one or several requests in a row."""
     useful = [client for client in world.clients if client.is_of_use]
     beats = {broker.client_name for broker in world.outside.values()}
-    useful = [client for client in useful if client.name not in beats]
+    useful = [client for client in useful if client.name not in beats and not client.is_private]
     while len(useful) < 3 and (client := connect_one(world)):
         useful.append(client)
     for client in world.chance.sample(useful, min(len(useful), world.chance.choice((1, 1, 2, 3)))):
@@ -54,7 +54,7 @@ async def talk(world: World) -> None:
 
 
 async def come(world: World) -> None:
-    if len(world.clients) < MOST_CLIENTS:
+    if sum(not client.is_private for client in world.clients) < MOST_CLIENTS:
         connect_one(world)
 
 
@@ -147,7 +147,7 @@ def _let_go(world: World, broker_id: int) -> None:
     """Its clients have to expect that they are closed upon."""
     for client in world.clients:
         if client.broker_id == broker_id:
-            client.may_be_closed = True
+            client.expect_the_end()
 
 
 def _at_its_pace(world: World, broker_id: int, change: Callable[[], Awaitable[object]]) -> None:

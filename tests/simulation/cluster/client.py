@@ -1,6 +1,7 @@
 """A client: one connection, the requests that it sent and the answers that it waits for, in order."""
 
 from collections import deque
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -40,6 +41,11 @@ class SimulatedClient:
         self.unanswered: dict[int, Asked] = {}
         """By correlation id what was sent and wants no answer, or has none yet."""
         self.closed = self.broken = self.leaving = False
+        self.is_private = False
+        """It belongs to an application: others send nothing on it."""
+        self.on_end: Callable[[str], None] = lambda _name: None
+        """Called when the connection may be closed from now on."""
+        self._news = trio.Event()
         self.abandoned = world.witness.dead
         self.may_be_closed = broker_id in world.living.changing
         self._world = world
@@ -80,6 +86,7 @@ class SimulatedClient:
     def leave(self) -> None:
         """Say that nothing more will come; what was asked is still to be answered."""
         self.leaving = True
+        self.on_end(self.name)
         self._outbox.send_nowait(None)
 
     def hang_up(self) -> None:
@@ -90,6 +97,23 @@ class SimulatedClient:
     def abandon(self) -> None:
         """Whatever comes from now on is not seen."""
         self.abandoned = True
+        self.on_end(self.name)
+        self._tell()
+
+    def expect_the_end(self) -> None:
+        """The broker may close the connection from now on."""
+        self.may_be_closed = True
+        self.on_end(self.name)
+
+    async def wait_for(self, asked: Asked, seconds: float) -> None:
+        """Return when there is a response, when there cannot be one any more, or when the time is over."""
+        with trio.move_on_after(seconds):
+            while asked.response is None and not (self.closed or self.abandoned):
+                await self._news.wait()
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = trio.Event()
 
     def is_decided(self, line: RequestLine) -> None:
         """What the request log says of one of ours."""
@@ -113,6 +137,8 @@ class SimulatedClient:
                 nursery.cancel_scope.cancel()
         finally:
             self.closed = True
+            self.on_end(self.name)
+            self._tell()
             self._world.clients.remove(self)
             if not self._world.clients:
                 self._world.nobody_is_connected.set()
@@ -161,6 +187,7 @@ class SimulatedClient:
         _, asked.response = decode_response(asked.api, asked.version, frame)
         demand(ORDER, asked.saw is not None, f"{self.name}: {asked.api.name} was answered before it was decided")
         judge_answer(self._world, asked)
+        self._tell()
 
     def _is_closed(self, half_an_answer: int) -> None:
         world = self._world

@@ -8,14 +8,21 @@ from collections.abc import Callable, Iterator
 
 import trio
 
+from klamm.broker.coordinator.shard import Shard
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition import Partition
 from tests.controller.snapshots import lasting_facts
 from tests.simulation import invariants, move_invariants
+from tests.simulation.applications.holds import (
+    a_coordinator_is_what_its_records_make,
+    a_share_coordinator_is_what_its_records_make,
+)
 from tests.simulation.cluster.violation import Violation, demand
 from tests.simulation.cluster.witness import Place
 from tests.simulation.cluster.world import World
 from tests.simulation.model_configs import BROKER, ModelConfigs
+
+RETENTION = "retention.ms"
 
 
 class Shown:
@@ -58,8 +65,9 @@ def the_high_watermark_never_goes_back(world: World) -> None:
 
 
 def acknowledged_records_are_not_lost(world: World) -> None:
-    """All of them are on every broker in sync, as they were written."""
+    """All of them are on every broker in sync, as they were written, but those that retention has removed."""
     image, now_ms = world.living.image, world.now_ms()
+    short_lived = {name for _, name, config, _ in world.witness.written.configs if config == RETENTION}
     for one in world.living.acknowledged:
         topic_id, index = one.place
         topic = image.topics_by_id.get(topic_id)
@@ -69,11 +77,38 @@ def acknowledged_records_are_not_lost(world: World) -> None:
         found = world.living.find_records(one.place)
         if found is None:
             raise Violation("acknowledged_records_are_not_lost", f"{name}: nothing is there")
+        if topic.name in short_lived and one.base_offset < found.log.log_start_offset:
+            continue
         there = found.log.read(one.base_offset, 1, found.log.log_end_offset) or b""
         demand("acknowledged_records_are_not_lost", one.value in there, f"{name}: {one.value!r} is not in {there!r}")
         for replica in image.partitions.read(topic.row, index).isr:
             has = found.log_end_offset(replica, now_ms)
             demand("acknowledged_records_are_not_lost", has > one.base_offset, f"{name}: broker {replica} has {has}")
+
+
+class _Coordinators:
+    """As much of a life as the invariants of coordinators look at."""
+
+    def __init__(self, world: World) -> None:
+        self.image, self._living = world.living.image, world.living
+        self.data = world.living.brokers.data
+
+    def shards(self, topic_name: str) -> list[Shard]:
+        """Those whose broker still leads; the others end with the next request."""
+        topic, found = self.image.topics_by_name.get(topic_name), []
+        for shard in self._living.brokers.coordinators.loaded_shards(topic_name) if topic else ():
+            assert topic is not None
+            is_there = shard.topic.topic_id == topic.topic_id and shard.broker_id not in self.data.down
+            if is_there and self.image.partitions.read(topic.row, shard.index).leader == shard.broker_id:
+                found.append(shard)
+        return found
+
+
+def coordinators_are_what_their_records_make(world: World) -> None:
+    """Those of groups and of share partitions."""
+    if world.shares is not None:
+        a_coordinator_is_what_its_records_make(_Coordinators(world))
+        a_share_coordinator_is_what_its_records_make(_Coordinators(world))
 
 
 def no_handler_fails(world: World) -> None:
@@ -97,6 +132,7 @@ ALWAYS: tuple[Callable[[World], None], ...] = (
     the_image_is_a_replay_of_the_log,
     the_high_watermark_never_goes_back,
     acknowledged_records_are_not_lost,
+    coordinators_are_what_their_records_make,
     no_handler_fails,
     every_answer_comes_in_time,
 )

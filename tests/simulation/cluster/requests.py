@@ -49,6 +49,8 @@ from tests.simulation.model_configs import (
 Request = tuple[Api[Any, Any], Message]
 NAMES = ("apple", "pear", "plum.tree", "plum_tree", "quince", "__consumer_offsets", "")
 TIMEOUT_MS = 5_000
+PREFERRED, UNCLEAN = 0, 1
+"""Kinds of elections."""
 ALL_LEVELS = ""
 
 
@@ -70,7 +72,8 @@ class Asker:
         return self._world.living.image
 
     def _name(self) -> str:
-        return self._chance.choices(NAMES, (5, 4, 2, 2, 4, 1, 0.2))[0]
+        internal = 0 if self._world.keeps_internal else 1
+        return self._chance.choices(NAMES, (5, 4, 2, 2, 4, internal, 0.2))[0]
 
     def _broker_ids(self) -> Sequence[int]:
         known = [*range(1, self._world.brokers + 1), *self._image.brokers]
@@ -177,8 +180,11 @@ class Asker:
         wanted = None
         if place is not None and self._chance.random() < 0.7:
             wanted = [elect_leaders.TopicPartitions(topic=place[0].name, partitions=[place[1]])]
+        kind = self._chance.choice((PREFERRED, PREFERRED, UNCLEAN))
+        if self._world.keeps_internal and (place is None or wanted is None or place[0].is_internal):
+            kind = PREFERRED
         return elect_leaders.API, elect_leaders.ElectLeadersRequest(
-            election_type=self._chance.choice((0, 0, 1)), topic_partitions=wanted, timeout_ms=TIMEOUT_MS
+            election_type=kind, topic_partitions=wanted, timeout_ms=TIMEOUT_MS
         )
 
     def produce(self) -> Request:

@@ -13,6 +13,7 @@ from klamm.controller.settings import Profile
 from klamm.server.request_log import RequestLine
 from tests.simulation.cluster import holds
 from tests.simulation.cluster.actions import ACTIONS
+from tests.simulation.cluster.share_members import ShareGroups
 from tests.simulation.cluster.surroundings import surroundings
 from tests.simulation.cluster.violation import Violation, demand
 from tests.simulation.cluster.witness import Place
@@ -20,6 +21,8 @@ from tests.simulation.cluster.world import Life, World
 
 STEPS = 60
 SETTLE_SECONDS = (0.0, 0.0, 0.002, 0.05, 0.2)
+SHARE_SECONDS = (0.0, 0.3, 1.0)
+"""More time between two steps, in which members of share groups do something."""
 CALM_SECONDS = 150.0
 LOOK_SECONDS = 5.0
 GONE_SECONDS = 10.0
@@ -77,9 +80,11 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 async def _history(world: World, steps: int) -> None:
+    if world.has_shares:
+        world.shares = ShareGroups(world)
     world.disk.on_cut = world.power_is_cut
     world.witness.on_decided = lambda line: _tell(world, line)
-    world.witness.on_unclean = lambda place: _forget(world, place)
+    world.witness.on_unclean = lambda place, was_last: _forget(world, place, was_last=was_last)
     tasks_before = trio.lowlevel.current_statistics().tasks_living
     at_rest, left = False, steps
     while not at_rest:
@@ -88,6 +93,8 @@ async def _history(world: World, steps: int) -> None:
             async with world.open_life() as life:
                 for broker in world.outside.values():
                     life.tasks.start_soon(broker.live)
+                if world.shares is not None:
+                    world.shares.begin()
                 left = await _steps(world, life, left)
                 if not left and _goes_on(world, life) and not world.violations:
                     at_rest = await _come_to_rest(world)
@@ -109,6 +116,8 @@ async def _steps(world: World, life: Life, left: int) -> int:
         [action] = world.chance.choices(actions, weights)
         await action(world)
         await trio.sleep(world.chance.choice(SETTLE_SECONDS))
+        if world.shares is not None:
+            await trio.sleep(world.chance.choice(SHARE_SECONDS))
         if not world.witness.dead and not _hold(world):
             return 0
     return left
@@ -133,6 +142,8 @@ async def _come_to_rest(world: World) -> bool:
     world.note("all brokers come up")
     for broker in world.outside.values():
         broker.silent = False
+    if world.shares is not None:
+        world.shares.calm = True
     until = trio.current_time() + CALM_SECONDS
     while True:
         for broker_id, one in list(life.server.brokers.by_id.items()):
@@ -142,12 +153,18 @@ async def _come_to_rest(world: World) -> bool:
         await trio.sleep(LOOK_SECONDS)
         moving = holds.reassigning_though_all_live(life.image)
         behind = holds.out_of_sync_though_all_live(life.image)
-        at_rest = not moving and not behind and not any(client.waiting for client in world.clients)
+        waiting = any(client.waiting for client in world.clients if not client.is_private)
+        if world.shares is not None:
+            world.shares.stop_if_all_is_given()
+        is_given = world.shares is None or world.shares.quiet
+        at_rest = not moving and not behind and not waiting and is_given
         if not _hold(world) or at_rest or trio.current_time() > until:
             break
     try:
         demand("reassignments_end_once_all_brokers_live", not moving, "; ".join(moving))
         demand("replicas_catch_up_once_all_brokers_live", not behind, "; ".join(behind))
+        if world.shares is not None:
+            world.shares.demand_all()
     except Violation as violation:
         world.violations.append(violation)
     return True
@@ -171,8 +188,10 @@ def _tell(world: World, line: RequestLine) -> None:
                 world.violations.append(violation)
 
 
-def _forget(world: World, place: Place) -> None:
+def _forget(world: World, place: Place, *, was_last: bool) -> None:
     """An unclean election may lose what was acknowledged."""
+    if world.shares is not None and not was_last:
+        world.shares.forget(place)
     world.witness.promised.record_offsets.pop(place, None)
     if world.life is not None:
         world.life.acknowledged = [one for one in world.life.acknowledged if one.place != place]

@@ -73,7 +73,8 @@ class Witness:
         """What was found in places from where nobody could be told."""
         self.on_decided: Callable[[RequestLine], None] = lambda _line: None
         self.unclean_elections = 0
-        self.on_unclean: Callable[[Place], None] = lambda _place: None
+        self.on_unclean: Callable[[Place, bool], None] = lambda _place, _was_last: None
+        """Called with the partition, and whether the new leader is the last one that was in sync, alone."""
         self._digest = sha256()
 
     @property
@@ -130,7 +131,8 @@ class Witness:
         clean = {*before.isr, *before.eligible_leader_replicas}
         if after.leader >= 0 and after.leader != before.leader and after.leader not in clean:
             self.unclean_elections += 1
-            self.on_unclean((record.topic_id, record.partition_id))
+            was_last = before.last_known_elr == (after.leader,) or before.isr == (after.leader,)
+            self.on_unclean((record.topic_id, record.partition_id), was_last)
 
     def _partition(self, record: Any) -> Partition | None:
         if not isinstance(record, PartitionChangeRecord):

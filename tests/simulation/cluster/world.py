@@ -14,6 +14,7 @@ from trio.testing import MockClock
 from klamm.broker.assembly import assemble
 from klamm.broker.brokers import SimulatedBrokers
 from klamm.broker.data.replicated_log import ReplicatedLog
+from klamm.broker.kept_partitions import KeptPartitions
 from klamm.broker.log_end_offsets import LogEndOffsets
 from klamm.controller.data_limits import DataLimits
 from klamm.controller.log import LogError
@@ -28,6 +29,7 @@ from klamm.server.limits import ServerLimits
 from klamm.server.listeners import default_plan
 from klamm.server.parts import ServerParts
 from klamm.server.server import Server, open_server
+from tests.simulation.cluster.deliveries import LIMIT, LOCK_MS
 from tests.simulation.cluster.disk import Disk
 from tests.simulation.cluster.surroundings import open_memory_node, random_of
 from tests.simulation.cluster.violation import Violation, demand
@@ -43,6 +45,7 @@ from tests.simulation.model_configs import (
 if TYPE_CHECKING:
     from tests.simulation.cluster.client import SimulatedClient
     from tests.simulation.cluster.outside import OutsideBroker
+    from tests.simulation.cluster.share_members import ShareGroups
 
 START_MS = 1_700_000_000_000
 HOST = "127.0.0.1"
@@ -52,6 +55,23 @@ OUTSIDE_IDS = (500, 400)
 REAL_TOPICS = "*[02468]"
 """While brokers outside are registered, these topics are on them."""
 """And as long as leaps last."""
+SHARE_CONFIGS = {
+    "group.share.min.session.timeout.ms": "2000",
+    "group.share.session.timeout.ms": "5000",
+    "group.share.min.heartbeat.interval.ms": "400",
+    "group.share.heartbeat.interval.ms": "1000",
+    "group.share.assignment.interval.ms": "0",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.record.lock.duration.ms": str(LOCK_MS),
+    "group.share.min.delivery.count.limit": "2",
+    "group.share.delivery.count.limit": str(LIMIT),
+    "share.coordinator.state.topic.num.partitions": "2",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.snapshot.update.records.per.snapshot": "5",
+    "offsets.topic.num.partitions": "2",
+}
+SHARE_SEEDS = 0.5
+"""How many of all seeds have members of share groups."""
 RACKS: tuple[tuple[str, ...], ...] = ((), ("a", "b", "c"), ("a", "b"), ("a", "a", "b"))
 
 
@@ -111,8 +131,23 @@ class World:
         for name, values in ((MAX_BROKER_PARTITIONS, ("9", "20")), (MAX_PARTITIONS, ("12", "30"))):
             if chance.random() < 0.3:
                 self.static[name] = chance.choice(values)
+        of_shares = random_of(seed, "shares")
+        self.has_shares = of_shares.random() < SHARE_SEEDS
+        self.keeps_internal = self.has_shares and of_shares.random() < 0.8
+        """Clients neither change `__consumer_offsets` nor ask for unclean leaders of internal topics: what coordinators
+        have written stays."""
+        if self.has_shares:
+            replicas = str(min(self.brokers, of_shares.choice((1, 2, 3))))
+            self.static |= SHARE_CONFIGS
+            self.static["offsets.topic.replication.factor"] = replicas
+            self.static["share.coordinator.state.topic.replication.factor"] = replicas
+        self.shares: ShareGroups | None = None
+        """None if this seed has none."""
         self.of_broker = {2: {MAX_BROKER_PARTITIONS: "7"}} if chance.random() < 0.2 else {}
         self.replication_rate = chance.choice((3, 50, 1_000_000))
+        if self.has_shares:
+            # Members write more to the internal topics than three records per second.
+            self.replication_rate = max(50, self.replication_rate)
         self.snapshot_records = chance.choice((0, 5, 30, 20_000))
         self.tick_seconds = chance.choice((0.1, 0.5, 0.5))
         self.segment_bytes = chance.choice((600, 3_000, 1 << 30))
@@ -202,7 +237,10 @@ class World:
             log_end_offsets = LogEndOffsets(data_dir)
             undo.callback(log_end_offsets.close)
             self._compare_log_ends(log_end_offsets.loaded)
-            controller, hosted = assemble(WatchedController, self.settings(), log, self.now_ms, log_end_offsets.loaded)
+            kept = KeptPartitions(data_dir, self.note_repair)
+            controller, hosted = assemble(
+                WatchedController, self.settings(), log, self.now_ms, log_end_offsets.loaded, kept
+            )
             controller.witness = self.witness
             request_log = WatchedRequestLog(self.root / f"requests-{self.lives}", log.cluster_id, events)
             request_log.witness = self.witness
@@ -221,6 +259,7 @@ class World:
                 events=events,
                 request_log=request_log,
                 log_end_offsets=log_end_offsets,
+                kept_partitions=kept,
                 fatal_errors=(LogError, ReplayError),
             )
             async with open_server(parts) as server, trio.open_nursery() as tasks:
