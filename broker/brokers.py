@@ -227,6 +227,16 @@ class SimulatedBrokers:
         self._cleanup.tick(self.controller.image, self._clock_ms())
         self.log_dir_work.tick(self.controller.image, self._clock_ms())
 
+    @property
+    def has_work(self) -> bool:
+        """Whether `work` has something to do."""
+        return self._shares is not None and self._shares.persister.has_work
+
+    def work(self) -> None:
+        """Do a step of long work that requests have begun. Call it until `has_work` is False."""
+        if self._shares is not None:
+            self._shares.persister.work()
+
     def make_cleanup_due(self) -> None:
         """Let the next ticks apply retention and compaction, whenever that was done last."""
         self._cleanup.make_due(self._clock_ms())

@@ -31,5 +31,6 @@ class Shares:
 
     def tick(self) -> None:
         """Do what is due."""
+        self.persister.work()
         self.persister.tick()
         self.leaders.tick()

@@ -33,6 +33,7 @@ class Advancing:
     def __init__(
         self, parts: ServerParts, lives: BrokerLives, purgatory: Purgatory, flusher: Flusher, turns: Turns
     ) -> None:
+        self._parts = parts
         self._clock = parts.manual_clock
         self._controller = parts.controller
         self._brokers = parts.brokers
@@ -56,12 +57,15 @@ class Advancing:
             return False
         self._controller.tick()
         self._brokers.tick()
+        is_working = self._parts.has_work
         for _ in range(WORK_AT_ONCE):
-            if not self._controller.has_work:
+            if not self._parts.has_work:
                 break
-            self._controller.work()
+            self._parts.work()
+        if is_working:
+            self._brokers.tick()  # coordinators deliver what the work has decided
         self._purgatory.follow(self._clock())
-        return self._controller.has_work
+        return self._parts.has_work
 
     async def advance(self, ms: int) -> None:
         """Let `ms` milliseconds pass. Returns when what happened is durable. Raises NoManualClock."""
@@ -83,9 +87,9 @@ class Advancing:
         self._controller.tick()
         self._brokers.tick()
         done = 0
-        while self._controller.has_work or self._brokers.is_cleaning:
-            if self._controller.has_work:
-                self._controller.work()
+        while self._parts.has_work or self._brokers.is_cleaning:
+            if self._parts.has_work:
+                self._parts.work()
             else:
                 self._brokers.tick()
             done += 1

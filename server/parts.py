@@ -61,6 +61,18 @@ class ServerParts:
     fatal_errors: tuple[type[Exception], ...]
     """Exceptions after which the process must not go on: the log or the image can no longer be trusted."""
 
+    @property
+    def has_work(self) -> bool:
+        """Whether `work` has something to do."""
+        return self.controller.has_work or self.brokers.has_work
+
+    def work(self) -> None:
+        """Do a step of the controller's background work, or else of the brokers' long work. Raises LogError."""
+        if self.controller.has_work:
+            self.controller.work()
+        else:
+            self.brokers.work()
+
     def is_fatal(self, error: BaseException) -> bool:
         """Whether an error, or one of a group, is among `fatal_errors`."""
         if isinstance(error, BaseExceptionGroup):

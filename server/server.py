@@ -371,20 +371,21 @@ class Server:
             self._parts.controller.tick()
             self._parts.brokers.tick()
             self._flusher.notice()
-            if self._parts.controller.has_work:
+            if self._parts.has_work:
                 self._work_wanted.set()
 
     async def _work_forever(self) -> None:
-        """Do the controller's background work step by step. Requests are served between two steps."""
+        """Do background work step by step. Requests are served between two steps."""
         while True:
             await self._work_wanted.wait()
             self._work_wanted = trio.Event()
-            while self._parts.controller.has_work:
+            while self._parts.has_work:
                 # Also before the first step, because the tick that found the work has just done one.
                 await self._turns.let_others_in()
                 async with self._turns.of_changes:
-                    self._parts.controller.work()
+                    self._parts.work()
                 self._flusher.notice()
+            self._settle()  # with a manual clock nothing else delivers what the work has decided
 
     def _sweep(self, now: float) -> None:
         if now >= self._sweep_at:

@@ -46,6 +46,7 @@ class CoordinatorAnswer:
         self._missing -= 1
         if not self._missing:
             self._response = self._finish(self._results)
+            self.retry_at_ms = 0
             self._shards.clear()
             for key in self.keys:
                 self._watches.touch(key)

@@ -11,7 +11,7 @@ from klamm.broker.coordinator.shard import Shard
 from klamm.broker.groups.share.outcome import Initialization
 from klamm.broker.groups.share.shard import GroupsWithShare
 from klamm.broker.share_state.offset import SharePartitionKey
-from klamm.broker.share_state.persister import Answers, Persister
+from klamm.broker.share_state.persister import Persister
 from klamm.broker.share_state.questions import Initialize
 from klamm.controller.metadata.image import MetadataImage
 from klamm.protocol.errors import ApiError, ErrorCode
@@ -46,9 +46,10 @@ class Initializer:
         done: Callable[[Initialized], None],
         wait_on: Callable[[Shard], None] = lambda _: None,
     ) -> None:
-        """Initialize the partitions, then tell the group's shard on `broker_id`, then call `done`."""
-        keys = {
-            SharePartitionKey(wanted.group_id, topic_id, partition): start_offset
+        """Initialize the partitions, in steps if there are many, then tell the group's shard on `broker_id`, then call
+        `done`."""
+        questions = {
+            SharePartitionKey(wanted.group_id, topic_id, partition): Initialize(wanted.state_epoch, start_offset)
             for topic_id, offsets in wanted.start_offsets.items()
             for partition, start_offset in offsets.items()
         }
@@ -60,17 +61,10 @@ class Initializer:
             self._note(image, wanted, broker_id, is_done=not failed, now_ms=now_ms)
             done(Initialized(failed))
 
-        if not keys:
+        if questions:
+            self._persister.ask_all(questions, finished, wait_on)
+        else:
             done(Initialized({}))
-            return
-        collected = Answers(len(keys), finished)
-        for key, start_offset in keys.items():
-            self._persister.ask(
-                key,
-                Initialize(wanted.state_epoch, start_offset),
-                collected.of(key),
-                wait_on,
-            )
 
     def _note(
         self, image: MetadataImage, wanted: Initialization, broker_id: int, *, is_done: bool, now_ms: int

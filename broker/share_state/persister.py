@@ -6,8 +6,9 @@ or the coordinator does not answer or is loading, it is asked again.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, TypeAlias
 
 from klamm.broker.coordinator.answer import Step
@@ -23,12 +24,16 @@ from klamm.protocol.internal_topics import SHARE_GROUP_STATE
 
 Answered: TypeAlias = Callable[[MetadataImage, object, int], None]
 """Called with the image, the answer (an `ApiError` if it is one), and the time in ms."""
+Finished: TypeAlias = Callable[[MetadataImage, dict[SharePartitionKey, object], int], None]
+"""The same for several questions, with the answers by share partition."""
 ATTEMPTS: Final = 5
 """Kafka's MAX_FIND_COORD_ATTEMPTS."""
 FIRST_BACKOFF_MS: Final = 1_000
 """Doubles with each attempt, as Kafka's REQUEST_BACKOFF_MS does."""
 MAX_WAITING: Final = 100_000
 """Questions that wait to be asked again. Kafka has no such limit. More fail at once."""
+ASKED_AT_ONCE: Final = 100
+"""Questions of `ask_all` that one step asks, about 10 ms of work."""
 _RETRIABLE: Final = frozenset(
     {
         ErrorCode.NOT_COORDINATOR,
@@ -63,6 +68,8 @@ class Persister:
         self._image = image
         self._clock_ms = clock_ms
         self._waiting: deque[_Asked] = deque()
+        self._in_steps: dict[str, deque[Iterator[_Asked]]] = {}
+        """By group: what `ask_all` has not asked yet, in its order. Groups take turns."""
 
     def ask(
         self,
@@ -74,6 +81,48 @@ class Persister:
         """Ask where `key` is coordinated. `answered` may be called before this returns; `wait_on` notes the shard on
         which the answer depends, if it is in this process."""
         self._ask(_Asked(key, question, answered, wait_on))
+
+    def ask_all(
+        self,
+        questions: Mapping[SharePartitionKey, Question],
+        finished: Finished,
+        wait_on: Callable[[Shard], None] = lambda _: None,
+    ) -> None:
+        """Ask about all share partitions of one group, at least one, and call `finished` with all answers. Beyond
+        `ASKED_AT_ONCE` the questions are asked in steps (`work`), behind those that the group has left already."""
+        answers = Answers(len(questions), finished)
+        left = (_Asked(key, question, answers.of(key), wait_on) for key, question in questions.items())
+        group_id = next(iter(questions)).group_id
+        if group_id in self._in_steps:
+            self._in_steps[group_id].append(left)
+            return
+        self._ask_some(left)
+        if len(questions) > ASKED_AT_ONCE:
+            self._in_steps.setdefault(group_id, deque()).appendleft(left)
+
+    def _ask_some(self, questions: Iterable[_Asked]) -> bool:
+        """Whether there were as many as one step asks."""
+        some = list(islice(questions, ASKED_AT_ONCE))
+        for asked in some:
+            self._ask(asked)
+        return len(some) == ASKED_AT_ONCE
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `work` has something to do."""
+        return bool(self._in_steps)
+
+    def work(self) -> None:
+        """Ask the next questions of one group. To be called until `has_work` is False, with others' work between two
+        calls."""
+        if not self._in_steps:
+            return
+        group_id, waiting = next(iter(self._in_steps.items()))
+        if not self._ask_some(waiting[0]):
+            waiting.popleft()
+        del self._in_steps[group_id]
+        if waiting:
+            self._in_steps[group_id] = waiting
 
     def tick(self) -> None:
         """Ask again what is due."""
@@ -124,9 +173,7 @@ class Persister:
 class Answers:
     """Collects the answers of several questions."""
 
-    def __init__(
-        self, count: int, finished: Callable[[MetadataImage, dict[SharePartitionKey, object], int], None]
-    ) -> None:
+    def __init__(self, count: int, finished: Finished) -> None:
         """`finished` is called with all answers, when the last one comes; `count` is at least 1."""
         self._missing = count
         self._finished = finished

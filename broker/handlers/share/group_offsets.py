@@ -16,7 +16,6 @@ from klamm.broker.handlers.share.share_version import Begin, records_of_state_to
 from klamm.broker.handlers.share.texts import text_of
 from klamm.broker.share_state.initializer import Initialized
 from klamm.broker.share_state.offset import SharePartitionKey
-from klamm.broker.share_state.persister import Answers
 from klamm.broker.share_state.questions import Delete
 from klamm.controller.authorizer import AclOperation, AclResourceType
 from klamm.controller.context import RequestContext
@@ -78,9 +77,7 @@ class GroupFlow:
             errors = {key.topic_id: answer for key, answer in answers.items() if isinstance(answer, ApiError)}
             finished(image, errors, now_ms)
 
-        answers = Answers(len(keys), collected)
-        for key in keys:
-            self.brokers.shares.persister.ask(key, Delete(), answers.of(key), self.part.wait_on)
+        self.brokers.shares.persister.ask_all(dict.fromkeys(keys, Delete()), collected, self.part.wait_on)
 
 
 def handle_alter_share_group_offsets(
