@@ -55,8 +55,7 @@ class Advancing:
         Returns whether work is left for `Server` to do in steps."""
         if self._clock is None or self._controller.is_deciding:
             return False
-        self._controller.tick()
-        self._brokers.tick()
+        self._parts.tick()
         is_working = self._parts.has_work
         for _ in range(WORK_AT_ONCE):
             if not self._parts.has_work:
@@ -84,8 +83,7 @@ class Advancing:
 
     async def _follow(self, now_ms: int) -> None:
         self._lives.beat_all(trio.current_time())
-        self._controller.tick()
-        self._brokers.tick()
+        self._parts.tick()
         done = 0
         while self._parts.has_work or self._brokers.is_cleaning:
             if self._parts.has_work:

@@ -61,6 +61,11 @@ class ServerParts:
     fatal_errors: tuple[type[Exception], ...]
     """Exceptions after which the process must not go on: the log or the image can no longer be trusted."""
 
+    def tick(self) -> None:
+        """Let the controller, then the brokers, do what is due. To be called regularly. Raises LogError."""
+        self.controller.tick()
+        self.brokers.tick()
+
     @property
     def has_work(self) -> bool:
         """Whether `work` has something to do."""

@@ -368,8 +368,7 @@ class Server:
 
     def _tick_controller(self, _now: float) -> None:
         if not self.time.is_manual:  # else what is due is done after each request and each change (`Advancing`)
-            self._parts.controller.tick()
-            self._parts.brokers.tick()
+            self._parts.tick()
             self._flusher.notice()
             if self._parts.has_work:
                 self._work_wanted.set()

@@ -11,9 +11,9 @@ import trio
 from klamm.broker.simulated_broker import BrokerError
 from klamm.controller.settings import Profile
 from klamm.server.request_log import RequestLine
-from tests.simulation.cluster import holds
+from tests.simulation.cluster import holds, share_members
 from tests.simulation.cluster.actions import ACTIONS
-from tests.simulation.cluster.share_members import ShareGroups
+from tests.simulation.cluster.share_groups import ShareGroups
 from tests.simulation.cluster.surroundings import surroundings
 from tests.simulation.cluster.violation import Violation, demand
 from tests.simulation.cluster.witness import Place
@@ -94,7 +94,7 @@ async def _history(world: World, steps: int) -> None:
                 for broker in world.outside.values():
                     life.tasks.start_soon(broker.live)
                 if world.shares is not None:
-                    world.shares.begin()
+                    share_members.begin(world.shares)
                 left = await _steps(world, life, left)
                 if not left and _goes_on(world, life) and not world.violations:
                     at_rest = await _come_to_rest(world)

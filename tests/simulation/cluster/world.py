@@ -45,7 +45,7 @@ from tests.simulation.model_configs import (
 if TYPE_CHECKING:
     from tests.simulation.cluster.client import SimulatedClient
     from tests.simulation.cluster.outside import OutsideBroker
-    from tests.simulation.cluster.share_members import ShareGroups
+    from tests.simulation.cluster.share_groups import ShareGroups
 
 START_MS = 1_700_000_000_000
 HOST = "127.0.0.1"
