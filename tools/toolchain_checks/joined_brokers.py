@@ -24,9 +24,11 @@ RACKS = {1: "a", 2: "b", 3: "c"}
 ASKING = 3
 """The broker that asks for the controller (`controller.quorum.bootstrap.servers`). The others know it from their
 configs (`controller.quorum.voters`)."""
+METADATA_FOLDER = "__cluster_metadata-0"
 CLUSTER_ID = "KlammToolchainCluster1"
 MOST_SIMULATED = 4
-_PORTS = 2 * len(BROKERS) + 2 + MOST_SIMULATED
+MOST_STRANGERS = 2
+_PORTS = 2 * len(BROKERS) + 2 + MOST_SIMULATED + MOST_STRANGERS
 START_SECONDS = 240.0
 KLAMM_START_SECONDS = 240.0
 KLAMM = (sys.executable, "-P", "-m", "klamm")
@@ -67,6 +69,7 @@ class JoinedBrokers:
         self._configs = configs
         self._first_port = free_ports(_PORTS) if first_port is None else first_port
         self._runs = 0
+        self._strangers = 0
         self.data_dir = java.folder / "klamm"
         """Klamm's, in its next run."""
         self.brokers: dict[int, JavaProcess] = {}
@@ -140,6 +143,15 @@ class JoinedBrokers:
         running = self._java.running(f"joined-{broker_id}-{self._runs}", "kafka.Kafka", [str(properties)], _LOGGED)
         self.brokers[broker_id] = self._stack.enter_context(running)
 
+    def start_stranger(self, broker_id: int, cluster_id: str = CLUSTER_ID) -> JavaProcess:
+        """Start a further broker, which may have the id of another one, on a directory of its own. At most
+        `MOST_STRANGERS` are possible."""
+        self._strangers += 1
+        name = f"stranger-{self._strangers}"
+        listen = f"127.0.0.1:{self._first_port + _PORTS - self._strangers}"
+        properties = self._write_file(name, broker_id, listen, cluster_id, {})
+        return self._stack.enter_context(self._java.running(name, "kafka.Kafka", [str(properties)], _LOGGED))
+
     def await_started(self, broker_id: int) -> None:
         """Wait until the broker is unfenced."""
         process = self.brokers[broker_id]
@@ -177,24 +189,34 @@ class JoinedBrokers:
         path = self._data_dir(broker_id) / f"{topic}-{partition}" / f"{0:020}.log"
         return path.read_bytes() if path.exists() else b""
 
+    def metadata_log_of(self, broker_id: int) -> bytes:
+        """The broker's copy of the metadata log."""
+        segments = sorted((self._data_dir(broker_id) / METADATA_FOLDER).glob("*.log"))
+        return b"".join(path.read_bytes() for path in segments)
+
     def _data_dir(self, broker_id: int) -> Path:
         return self._java.folder / f"broker-{broker_id}"
 
     def _write_properties(self, broker_id: int) -> Path:
-        """Have Klamm write the file, and format the log directory if it is new."""
-        path, data_dir = self._java.folder / f"broker-{broker_id}.properties", self._data_dir(broker_id)
-        command = [*KLAMM, "broker-properties", "--id", str(broker_id), "--rack", RACKS[broker_id]]
-        command += ["--controller", self.controller, "--listen", f"127.0.0.1:{self._first_port + broker_id}"]
-        command += ["--cluster-id", CLUSTER_ID, "--log-dir", str(data_dir)]
+        listen = f"127.0.0.1:{self._first_port + broker_id}"
+        configs = self._users_configs(broker_id)
+        return self._write_file(f"broker-{broker_id}", broker_id, listen, CLUSTER_ID, configs)
+
+    def _write_file(self, name: str, broker_id: int, listen: str, cluster_id: str, configs: Mapping[str, str]) -> Path:
+        """Have Klamm write the file, and format the log directory if it is new; both are called `name`."""
+        path, data_dir = self._java.folder / f"{name}.properties", self._java.folder / name
+        command = [*KLAMM, "broker-properties", "--id", str(broker_id), "--controller", self.controller]
+        command += ["--listen", listen, "--cluster-id", cluster_id, "--log-dir", str(data_dir)]
+        if broker_id in RACKS:
+            command += ["--rack", RACKS[broker_id]]
         if broker_id == ASKING:
             command.append("--dynamic-quorum")
         printed = run_program(command, KLAMM_START_SECONDS, environment=with_variables(VARIABLES))
-        configs = {**_BROKERS_CONFIGS, **self._users_configs(broker_id)}
-        more = "".join(f"{name}={value}\n" for name, value in configs.items())
+        more = "".join(f"{key}={value}\n" for key, value in {**_BROKERS_CONFIGS, **configs}.items())
         path.write_text(printed + more, encoding="latin-1")
         if not (data_dir / "meta.properties").exists():
-            arguments = ["format", "--cluster-id", CLUSTER_ID, "--config", str(path)]
-            self._java.run(f"format-{broker_id}", "kafka.tools.StorageTool", arguments, START_SECONDS)
+            arguments = ["format", "--cluster-id", cluster_id, "--config", str(path)]
+            self._java.run(f"format-{name}", "kafka.tools.StorageTool", arguments, START_SECONDS)
         return path
 
     def _users_configs(self, broker_id: int) -> dict[str, str]:

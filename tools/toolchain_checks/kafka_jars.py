@@ -46,6 +46,8 @@ def fetch_release(release: str) -> str:
             pom = Path(made) / "pom.xml"
             pom.write_text(_VERSION.sub(rf"\g<1>{release}\g<2>", _POM.read_text("utf-8")), encoding="utf-8")
             _fetch(pom, folder)
+        for second in folder.glob("slf4j-reload4j-*.jar"):  # of 3.9, which would be used instead of slf4j-simple
+            second.unlink()
 
     return f"{kept_folder(f'kafka-release-{release}', fill)}{os.sep}*"
 

@@ -29,6 +29,7 @@ from tools.toolchain_checks.real_brokers_clients import (
     exchange_records,
 )
 from tools.toolchain_checks.real_brokers_elections import UncleanElections
+from tools.toolchain_checks.real_brokers_refused import AHEAD, Strangers
 from tools.toolchain_checks.real_brokers_takeover import Takeover
 from tools.toolchain_checks.report import Report, expect, expect_none
 
@@ -63,7 +64,7 @@ def check_real_brokers(report: Report, java: Java, folder: Path) -> None:
         _check_clients(report, cluster, java, story)
         exactly_once = "Kafka Streams counts every word exactly once while a broker and Klamm are killed"
         with report.check(exactly_once), _counting_words(java, cluster):
-            _check_failures(report, story)
+            _check_failures(report, cluster, story)
         with report.check("a broker that gets SIGTERM ends when its partitions have other leaders"):
             elections = UncleanElections(cluster, java)
             elections.write_to_both()
@@ -88,9 +89,10 @@ def check_real_brokers(report: Report, java: Java, folder: Path) -> None:
             beside.expect_kinds()
         with report.check("groups and transactions of simulated brokers' topics have coordinators on real brokers"):
             beside.exchange_records()
-        with report.check("the brokers met no fault, and Klamm ends with exit code 0 and has nothing to warn of"):
-            expect_none([line for line in cluster.brokers_lines() if _FAULT.search(line)], "faults")
+        with report.check("Klamm ends with exit code 0, and has nothing to warn of"):
             story.end_klamm()
+        with report.check("the brokers met no fault"):
+            expect_none([line for line in cluster.brokers_lines() if _FAULT.search(line)], "faults")
 
 
 def _check_clients(report: Report, cluster: JoinedBrokers, java: Java, story: "_Story") -> None:
@@ -114,7 +116,7 @@ def _check_clients(report: Report, cluster: JoinedBrokers, java: Java, story: "_
         administration.reassign()
 
 
-def _check_failures(report: Report, story: "_Story") -> None:
+def _check_failures(report: Report, cluster: JoinedBrokers, story: "_Story") -> None:
     with report.check("a broker is killed, and a topic is made with a placeholder for it, which takes records"):
         story.make_placeholder()
     with report.check("the broker returns, and the placeholder becomes a replica with all records"):
@@ -123,8 +125,11 @@ def _check_failures(report: Report, story: "_Story") -> None:
         story.expect_refusals()
     with report.check("after an election of preferred leaders that broker leads again"):
         story.elect_preferred()
+    strangers = Strangers(cluster)
     with report.check("a broker whose heartbeats are delayed is fenced, and comes back in sync"):
         story.delay_heartbeat()
+    with report.check("a broker of another cluster, and one with the id of a broker that is alive, are refused"):
+        strangers.expect_refused()
     with report.check("Klamm is killed and started again while a producer writes: no record is lost or doubled"):
         story.kill_klamm()
 
@@ -247,5 +252,5 @@ class _Story:
     def end_klamm(self) -> None:
         self._cluster.stop_klamm()
         lines = self._cluster.klamms_lines()
-        expect_none([line for line in lines.splitlines() if "ahead of the metadata log" in line], "warnings")
+        expect_none([line for line in lines.splitlines() if AHEAD in line], "warnings")
         expect("Traceback" not in lines, lines)

@@ -3,9 +3,10 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -30,14 +31,19 @@ T = TypeVar("T")
 class Clients:
     """Clients of confluent-kafka with the same configs."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, security: Mapping[str, Any] = MappingProxyType({})) -> None:
         # A client logs each broker that is gone; only what is critical is of interest.
-        self.config: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "log_level": 2}
+        self.config: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "log_level": 2, **security}
         self._admin = AdminClient(self.config)
 
     def brokers(self) -> set[int]:
         """The ids of the brokers that are not fenced."""
         return set(self._admin.list_topics(timeout=CLIENT_SECONDS).brokers)
+
+    def address(self, broker_id: int) -> str:
+        """Where a broker listens that is not fenced."""
+        found = self._admin.list_topics(timeout=CLIENT_SECONDS).brokers[broker_id]
+        return f"{found.host}:{found.port}"
 
     def create(self, topic: str) -> None:
         """A topic with a replica on each broker."""
@@ -67,9 +73,9 @@ class Clients:
         """An idempotent producer."""
         return Producer({**self.config, "enable.idempotence": True, **more})
 
-    def produce(self, topic: str, count: int, name: str) -> list[str]:
+    def produce(self, topic: str, count: int, name: str, *, idempotent: bool = True) -> list[str]:
         """The errors."""
-        producer, failed = self.producer(), list[str]()
+        producer, failed = self.producer(**({} if idempotent else {"enable.idempotence": "false"})), list[str]()
         for index in range(count):
             producer.produce(
                 topic,
