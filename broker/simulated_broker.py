@@ -279,7 +279,8 @@ class SimulatedBroker:
         """Close and open log directories to new replicas as `cordoned.log.dirs` of this broker says."""
         name = "cordoned.log.dirs"
         own = self._controller.image.config(BROKER_RESOURCE, str(self.broker_id))
-        paths = own.get(name) or self._controller.settings.static_configs_of(self.broker_id).get(name) or ""
+        # An empty value of the broker's own ends what its static configs say.
+        paths = own.get(name, self._controller.settings.static_configs_of(self.broker_id).get(name, ""))
         self.log_dirs.cordon(paths)
 
     def _cordoned_log_dirs(self) -> list[Uuid] | None:

@@ -32,5 +32,7 @@ class Client:
     read for this time."""
     may_use_tokens: bool = False
     """Whether the client may ask about delegation tokens: it has authenticated itself, and not by one of them."""
+    is_forwarded: bool = False
+    """Whether a broker forwards the requests of this client to the controller, in an Envelope."""
     connection_id: int = 0
     """The number of the connection among those of its server, from 1 on. Set when it is accepted; 0 before."""

@@ -148,6 +148,11 @@ class Emulation:
         """All of them."""
         return (self.release, *self.by_listener.values(), *self.by_client_id.values())
 
+    @property
+    def has_former_configs(self) -> bool:
+        """Whether some client may set topic configs that 4.0 removed."""
+        return any(release.has_old_versions for release in self.releases)
+
 
 NO_EMULATION: Final = Emulation()
 _CLIENT: Final = "client:"

@@ -28,3 +28,8 @@ class Requester(NamedTuple):
     """The number of the client's connection among those of its server; 0: it has none."""
     client: Client | None = None
     """What else is known of the client from its connection."""
+
+    @property
+    def asked_controller_itself(self) -> bool:
+        """Whether the client is connected to the controller's listener, so that no broker has checked the request."""
+        return self.listener == "controller" and not (self.client and self.client.is_forwarded)

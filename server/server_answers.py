@@ -135,6 +135,7 @@ class ServerAnswers:
             forwarder.listener_name,
             # The broker has refused clients that may not ask about tokens, before it forwarded the request.
             may_use_tokens=True,
+            is_forwarded=True,
         )
         if int.from_bytes(answer.frame[:_KEY_BYTES], "big") not in FORWARDABLE:
             raise _Refused(ErrorCode.INVALID_REQUEST)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from klamm.broker.brokers import SimulatedBrokers
+from klamm.broker.data.down_conversion import target_format
 from klamm.broker.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -24,7 +25,7 @@ from klamm.broker.handlers.delayed_fetch import DelayedFetch, InSession, NewSess
 from klamm.broker.handlers.fetch_quota import fetch_quota_of
 from klamm.broker.handlers.fetch_reading import FIRST_VERSION_FROM_FOLLOWERS, Asked, is_replica
 from klamm.controller.authorizer import AclOperation, AclResourceType
-from klamm.controller.configs import fetch_max_bytes
+from klamm.controller.configs import down_conversion_enabled, fetch_max_bytes
 from klamm.controller.context import RequestContext
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Effect, Outcome
@@ -148,6 +149,7 @@ def _judged(
     """Each partition, with an error if the requester may not read it or it does not exist. As in Kafka, a consumer gets
     the errors of unknown ids before all others."""
     is_denied = _denied(request, context, wanted)
+    needs_format, asked = target_format(context.api_version) is not None, context.requester.asked_broker_id
     in_order: Iterable[WantedPartition] = wanted.values()
     if any(one.topic_name is None for one in in_order) and not is_replica(request):
         in_order = sorted(in_order, key=lambda one: one.topic_name is not None)
@@ -159,7 +161,12 @@ def _judged(
         else:
             topic = image.topics_by_name.get(one.topic_name)
             exists = topic is not None and 0 <= one.request.partition < image.partitions.partition_count(topic.row)
-            yield one, ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if not exists:
+                yield one, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif needs_format and not down_conversion_enabled(image.configs, context.settings, one.topic_name, asked):
+                yield one, ErrorCode.UNSUPPORTED_VERSION
+            else:
+                yield one, ErrorCode.NONE
 
 
 def _denied(request: FetchRequest, context: RequestContext, wanted: Partitions) -> Callable[[str | None], bool] | None:

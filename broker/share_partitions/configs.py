@@ -1,7 +1,7 @@
 """The configs of share groups that leaders need: a group's own, or the broker's defaults."""
 
 from klamm.broker.share_partitions.share_partition import ShareConfigs
-from klamm.controller.configs.effective import ResourceType, broker_configs, effective_group_configs
+from klamm.controller.configs.effective import ResourceType, broker_configs, group_values
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.settings import Settings
 
@@ -30,7 +30,7 @@ class ShareConfigsInForce:
     def _read(self, image: MetadataImage, group_id: str) -> ShareConfigs:
         own = image.config(ResourceType.GROUP, group_id)
         configs = broker_configs(image.configs, self._settings, None)
-        values = {entry.name: entry.value for entry in effective_group_configs(configs, dict(own))}
+        values = group_values(configs, dict(own))
         return ShareConfigs(
             delivery_limit=int(values["share.delivery.count.limit"] or 0),
             max_locks=int(values["share.partition.max.record.locks"] or 0),

@@ -1,7 +1,7 @@
 """The order in which Kafka 4.3 defines configs: if a resource has several bad values, the error names the first.
 
 The order was found by asking a real broker about all configs at once. The broker configs are those that can be changed
-while a broker runs and whose text can be invalid.
+while a broker runs and whose text can be invalid. Three topic configs are those of releases before 4.0.
 """
 
 from typing import Final
@@ -30,11 +30,14 @@ TOPIC_ORDER: Final = (
     "compression.lz4.level",
     "compression.zstd.level",
     "preallocate",
+    "message.format.version",
     "message.timestamp.type",
+    "message.timestamp.difference.max.ms",
     "message.timestamp.before.max.ms",
     "message.timestamp.after.max.ms",
     "leader.replication.throttled.replicas",
     "follower.replication.throttled.replicas",
+    "message.downconversion.enable",
     "remote.storage.enable",
     "local.retention.ms",
     "local.retention.bytes",

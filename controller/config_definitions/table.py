@@ -2,8 +2,9 @@
 
 `configs.tsv` holds the topic and broker configs, `group_and_client_configs.tsv` those of groups and client metrics,
 `own_configs.tsv` the broker configs of KIP-409 and KIP-578, which Kafka never adopted, `throttle_configs.tsv` the
-broker configs that are shown only if they are set, and one that is never shown. The files are read on first use, in
-about a millisecond. `klamm.controller.config_definitions.values` validates values; no set values are known here.
+broker configs that are shown only if they are set, and one that is never shown. `release_configs.tsv` holds what former
+releases had instead (`release_configs`). The files are read on first use, in about a millisecond.
+`klamm.controller.config_definitions.values` validates values; no set values are known here.
 """
 
 import re
@@ -13,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from klamm.controller.config_definitions.release_configs import NEWEST, rows_of_release
 from klamm.quick_dataclasses import dataclass
 
 _OWN: Final = "own_configs.tsv"
@@ -76,49 +78,56 @@ Definitions = Mapping[str, ConfigDefinition]
 """Definitions by name, in alphabetical order, which is the order in responses."""
 
 
-def topic_definitions() -> Definitions:
-    return _tables()["topic"]
+def topic_definitions(release: str = NEWEST) -> Definitions:
+    return _tables(release)["topic"]
 
 
-def broker_definitions() -> Definitions:
-    return _tables()["broker"]
+def created_topic_definitions(release: str = NEWEST) -> Definitions:
+    """The topic configs that a CreateTopics response lists. In the releases 3.0 and 3.3, internal ones are among
+    them."""
+    internal = _tables(release).get("internal-topic")
+    return dict(sorted({**topic_definitions(release), **internal}.items())) if internal else topic_definitions(release)
+
+
+def broker_definitions(release: str = NEWEST) -> Definitions:
+    return _tables(release)["broker"]
 
 
 def throttle_definitions() -> Definitions:
     """Broker configs that exist only as dynamic ones: as in Kafka, `broker_definitions` does not contain them."""
-    return _tables()["throttle"]
+    return _tables(NEWEST)["throttle"]
 
 
 def internal_definitions() -> Definitions:
     """Kafka's internal configs for tests: allowed in server.properties, and in no response."""
-    return _tables()["internal"]
+    return _tables(NEWEST)["internal"]
 
 
-def group_definitions() -> Definitions:
-    return _tables()["group"]
+def group_definitions(release: str = NEWEST) -> Definitions:
+    return _tables(release)["group"]
 
 
-def client_metrics_definitions() -> Definitions:
-    return _tables()["client-metrics"]
+def client_metrics_definitions(release: str = NEWEST) -> Definitions:
+    return _tables(release)["client-metrics"]
 
 
 @cache
-def one_meaning() -> Mapping[str, tuple[str, ...]]:
+def one_meaning(release: str = NEWEST) -> Mapping[str, tuple[str, ...]]:
     """Groups of broker configs with the same meaning, in several units or as a fallback: each name with all of its
     group."""
     together: dict[str, tuple[str, ...]] = {}
-    for definition in topic_definitions().values():
+    for definition in topic_definitions(release).values():
         names = tuple(synonym.name for synonym in definition.synonyms)
         together |= dict.fromkeys(names, names)
     return together
 
 
 @cache
-def shown_synonyms() -> Mapping[str, tuple[str, ...]]:
+def shown_synonyms(release: str = NEWEST) -> Mapping[str, tuple[str, ...]]:
     """The names under which responses list the synonyms of a broker config, if there is another name than its own."""
     return {
         name: names
-        for name, names in one_meaning().items()
+        for name, names in one_meaning(release).items()
         # log.flush.interval.ms falls back to log.flush.scheduler.interval.ms, which is not another unit of it.
         if len(names) > 1 and (name == names[0] or _unit(name) in _MILLISECONDS)
     }
@@ -130,9 +139,9 @@ def without_listener(name: str) -> str:
     return of_listener[1] if of_listener else name
 
 
-def broker_definition(name: str) -> ConfigDefinition | None:
+def broker_definition(name: str, release: str = NEWEST) -> ConfigDefinition | None:
     """The definition of a broker config; for a config of one listener, the definition without the listener prefix."""
-    definitions = broker_definitions()
+    definitions = broker_definitions(release)
     known = definitions.get(name) or throttle_definitions().get(name)
     if known:
         return known
@@ -156,7 +165,16 @@ def is_of_security(name: str) -> bool:
 
 
 @cache
-def _tables() -> Mapping[str, Definitions]:
+def _tables(release: str) -> Mapping[str, Definitions]:
+    """The definitions of a release by scope: those of the newest release, and what the release had instead."""
+    if release != NEWEST:
+        former = {scope: dict(definitions) for scope, definitions in _tables(NEWEST).items()}
+        for row in rows_of_release(release):
+            if row["type"]:
+                former.setdefault(row["scope"], {})[row["name"]] = _definition(row, is_own=False)
+            else:
+                del former[row["scope"]][row["name"]]
+        return _sorted(former)
     tables: dict[str, dict[str, ConfigDefinition]] = {}
     for file_name in _TABLES:
         header, *lines = Path(__file__).with_name(file_name).read_text(encoding="utf-8").splitlines()
@@ -164,6 +182,10 @@ def _tables() -> Mapping[str, Definitions]:
         for line in lines:
             row = dict(zip(columns, line.split("\t"), strict=True))
             tables.setdefault(row["scope"], {})[row["name"]] = _definition(row, is_own=file_name == _OWN)
+    return _sorted(tables)
+
+
+def _sorted(tables: Mapping[str, Definitions]) -> Mapping[str, Definitions]:
     return {scope: dict(sorted(definitions.items())) for scope, definitions in tables.items()}
 
 

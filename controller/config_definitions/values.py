@@ -206,11 +206,20 @@ def _rule(valid: str) -> Callable[[ConfigValue], str | None]:
         return lambda value: (
             None if str(value).upper() in choices else f"String must be one of (case insensitive): {listed}"
         )
+    if valid.startswith("version ["):
+        versions = frozenset(valid.removeprefix("version [").removesuffix("]").split(", "))
+        return lambda value: None if _is_version(str(value), versions) else f"Version {value} is not a valid version"
     if valid == "non-empty string":
         return lambda value: None if value else "String must be non-empty"
     if valid in ("null", "non-null string"):
         return lambda _: None
     raise ValueError(f"the table of configs says {valid!r}, which no rule knows")
+
+
+def _is_version(text: str, versions: frozenset[str]) -> bool:
+    """Whether this is one of the versions, or the short name of one, such as 2.8 or 2.8.1 for 2.8-IV1."""
+    numbers = ".".join(text.split(".")[: 3 if text.startswith("0.") else 2])
+    return text in versions or any(version.partition("-")[0] == numbers for version in versions)
 
 
 def _range_fault(value: ConfigValue, low: int | None, high: int | None, other: int | None) -> str | None:

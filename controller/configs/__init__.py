@@ -58,6 +58,8 @@ from klamm.controller.configs.effective import (
     effective_cluster_configs,
     effective_group_configs,
     effective_topic_configs,
+    group_values,
+    resource_types,
 )
 from klamm.controller.configs.group_rules import validate_client_metrics_configs, validate_group_configs
 from klamm.controller.configs.in_force import (
@@ -69,6 +71,7 @@ from klamm.controller.configs.in_force import (
     create_topic_policy_class_name,
     default_replication_factor,
     delete_topic_enabled,
+    down_conversion_enabled,
     fetch_max_bytes,
     max_broker_partitions,
     max_partitions,
@@ -113,6 +116,7 @@ __all__ = [
     "decode_node_id",
     "default_replication_factor",
     "delete_topic_enabled",
+    "down_conversion_enabled",
     "effective_broker_configs",
     "effective_client_metrics_configs",
     "effective_cluster_configs",
@@ -120,6 +124,7 @@ __all__ = [
     "effective_topic_configs",
     "fetch_max_bytes",
     "group_definitions",
+    "group_values",
     "in_hash_order",
     "invalid_config",
     "invalid_request",
@@ -133,6 +138,7 @@ __all__ = [
     "quoted_node_id",
     "record_rules",
     "replica_lag_time_max_ms",
+    "resource_types",
     "retention_check_interval_ms",
     "shortened",
     "topic_config_list",

@@ -11,6 +11,7 @@ from typing import Final
 
 from klamm.controller.config_definitions.definition_order import BROKER_ORDER
 from klamm.controller.config_definitions.hash_order import in_hash_order
+from klamm.controller.config_definitions.release_configs import NEWEST
 from klamm.controller.config_definitions.table import (
     ConfigDefinition,
     ConfigType,
@@ -49,7 +50,7 @@ _KNOWN_CLASSES: Final = {
 }
 
 
-def validate_broker_edits(edits: Iterable[ConfigEdit]) -> ApiError | None:
+def validate_broker_edits(edits: Iterable[ConfigEdit], release: str = NEWEST) -> ApiError | None:
     """The error of checks that come before the values: unknown operations, list operations on configs that are no
     lists."""
     edits = list(edits)
@@ -59,7 +60,7 @@ def validate_broker_edits(edits: Iterable[ConfigEdit]) -> ApiError | None:
     for edit in edits:
         if edit.operation not in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
             continue
-        definition = broker_definitions().get(edit.name)
+        definition = broker_definitions(release).get(edit.name)
         if definition is None:
             return invalid_config(f"Unknown config name: {edit.name}")
         if definition.type is not ConfigType.LIST:
@@ -79,35 +80,37 @@ def validate_broker_configs(
 
     Args:
         configs: what is to be set, all of it.
-        present: what is set for the broker asked, who it is and where it listens included.
+        present: what is set for the broker asked, who it is and where it listens included, and the release as which it
+            acts.
         for_one_broker: whether they are for the broker asked alone.
     """
+    release = present.release
     return (
-        _refuse(configs, _is_read_only, "Cannot update these configs dynamically")
+        _refuse(configs, lambda name: _is_read_only(name, release), "Cannot update these configs dynamically")
         or _refuse(
             configs,
             _ONLY_PER_LISTENER.__contains__,
             "These security configs can be dynamically updated only per-listener using the listener prefix",
         )
-        or _validate_values(configs)
-        or (None if for_one_broker else _refuse_for_all(configs))
+        or _validate_values(configs, release)
+        or (None if for_one_broker else _refuse_for_all(configs, release))
         or _validate_together(configs, present, for_one_broker=for_one_broker)
     )
 
 
-def usable_broker_configs(configs: Mapping[str, str], *, for_one_broker: bool) -> dict[str, str]:
+def usable_broker_configs(configs: Mapping[str, str], release: str = NEWEST, *, for_one_broker: bool) -> dict[str, str]:
     """The logged configs that a broker uses. The others came from the controller's listener, which accepts any
     config."""
     return {
         name: text
         for name, text in configs.items()
-        if not (_is_read_only(name) or name in _ONLY_PER_LISTENER or _is_bad(name, text))
-        and (for_one_broker or not _is_per_broker(name))
+        if not (_is_read_only(name, release) or name in _ONLY_PER_LISTENER or _is_bad(name, text, release))
+        and (for_one_broker or not _is_per_broker(name, release))
     }
 
 
-def _is_bad(name: str, text: str) -> bool:
-    definition = _judged_as(without_listener(name))
+def _is_bad(name: str, text: str, release: str) -> bool:
+    definition = _judged_as(without_listener(name), release)
     return definition is not None and not definition.read_only and _fault(definition, text) is not None
 
 
@@ -127,40 +130,40 @@ def _refuse(configs: Mapping[str, str], is_refused: Callable[[str], bool], why: 
     return invalid_request(f"{why}: [{', '.join(refused)}]") if refused else None
 
 
-def _refuse_for_all(configs: Mapping[str, str]) -> ApiError | None:
+def _refuse_for_all(configs: Mapping[str, str], release: str) -> ApiError | None:
     return _refuse(
         configs,
-        _is_per_broker,
+        lambda name: _is_per_broker(name, release),
         "Cannot update these configs at default cluster level, broker id must be specified",
     )
 
 
-def _is_read_only(name: str) -> bool:
-    definition = broker_definitions().get(name)
+def _is_read_only(name: str, release: str) -> bool:
+    definition = broker_definitions(release).get(name)
     return definition is not None and definition.read_only
 
 
-def _is_per_broker(name: str) -> bool:
-    definition = broker_definitions().get(name)
+def _is_per_broker(name: str, release: str) -> bool:
+    definition = broker_definitions(release).get(name)
     if definition is not None:
         return definition.update_mode == "per-broker"
     base = without_listener(name)
     return base != name and base not in _CLUSTER_WIDE_PER_LISTENER
 
 
-def _validate_values(configs: Mapping[str, str]) -> ApiError | None:
+def _validate_values(configs: Mapping[str, str], release: str) -> ApiError | None:
     texts = {without_listener(name): text for name, text in configs.items()}
-    for name in _dynamic_names():
+    for name in _dynamic_names(release):
         if name in texts:
-            definition = _judged_as(name)
+            definition = _judged_as(name, release)
             fault = definition and _fault(definition, texts[name])
             if fault:
                 return invalid_request(fault)
     return None
 
 
-def _judged_as(name: str) -> ConfigDefinition | None:
-    return broker_definitions().get(name) or throttle_definitions().get(name)
+def _judged_as(name: str, release: str) -> ConfigDefinition | None:
+    return broker_definitions(release).get(name) or throttle_definitions().get(name)
 
 
 def _fault(definition: ConfigDefinition, text: str) -> str | None:
@@ -174,8 +177,10 @@ def _fault(definition: ConfigDefinition, text: str) -> str | None:
 
 
 @cache
-def _dynamic_names() -> tuple[str, ...]:
-    return (*BROKER_ORDER, *throttle_definitions(), *_own_names())
+def _dynamic_names(release: str) -> tuple[str, ...]:
+    """The configs whose values are validated, in order: those that only former releases have follow Kafka 4.3's."""
+    former = broker_definitions(release).keys() - broker_definitions().keys()
+    return (*BROKER_ORDER, *sorted(former), *throttle_definitions(), *_own_names())
 
 
 @cache
@@ -185,6 +190,9 @@ def _own_names() -> tuple[str, ...]:
 
 def _validate_together(configs: Mapping[str, str], present: BrokerConfigs, *, for_one_broker: bool) -> ApiError | None:
     of_broker, of_all, static = dict(present.dynamic_broker), dict(present.dynamic_default), dict(present.static)
+    # To a former release, names of newer configs are unknown names.
+    unknown = broker_definitions().keys() - broker_definitions(present.release).keys()
+    configs = {name: text for name, text in configs.items() if name not in unknown}
     now = BrokerValues({**static, **of_all, **of_broker})
     then = BrokerValues({**static, **of_all, **configs} if for_one_broker else {**static, **configs, **of_broker})
     fault = validate_dependencies(now, then)

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from klamm.controller.config_definitions.table import topic_definitions
+from klamm.controller.config_definitions.table import created_topic_definitions
 from klamm.controller.configs.effective import BrokerConfigs, ConfigSource, inherited_value
 from klamm.protocol.columns import Columns
 from klamm.protocol.fields import wire_fields
@@ -41,10 +41,10 @@ def _inherited_columns(configs: BrokerConfigs) -> Sequence[CreatableTopicConfigs
 
 @lru_cache(maxsize=64)
 def _inherited_list(configs: BrokerConfigs) -> tuple[CreatableTopicConfigs, ...]:
-    levels = configs.levels()
+    levels = configs.set_levels()
     return tuple(
         _config(name, *inherited_value(levels, definition), sensitive=definition.sensitive)
-        for name, definition in topic_definitions().items()
+        for name, definition in created_topic_definitions(configs.release).items()
     )
 
 

@@ -11,6 +11,8 @@ from enum import IntEnum
 from functools import cache, lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
+from klamm.controller.config_definitions.release_configs import NEWEST
+from klamm.controller.config_definitions.release_defaults import release_defaults
 from klamm.controller.config_definitions.table import (
     ConfigDefinition,
     ConfigType,
@@ -43,6 +45,20 @@ class ResourceType(IntEnum):
     BROKER_LOGGER = 8
     CLIENT_METRICS = 16
     GROUP = 32
+
+
+_FIRST_RELEASES: Final = {
+    ResourceType.BROKER_LOGGER: (2, 4),
+    ResourceType.CLIENT_METRICS: (3, 7),
+    ResourceType.GROUP: (4, 0),
+}
+
+
+@cache
+def resource_types(release: str) -> frozenset[int]:
+    """The types of resources that brokers of a release know, by its name."""
+    numbers = tuple(map(int, release.split(".")))
+    return frozenset(one for one in ResourceType if numbers >= _FIRST_RELEASES.get(one, ()))
 
 
 class ConfigSource(IntEnum):
@@ -80,8 +96,8 @@ class ConfigEntry:
 
 
 Levels: TypeAlias = tuple[tuple[ConfigSource, Mapping[str, str]], ...]
-"""The configs that are set, strongest level first. The last level has the defaults of an emulated release, which
-replace those of the table."""
+"""The configs that are set, strongest level first. A last level may have the defaults as which an emulated release
+behaves; they replace those of the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +107,18 @@ class BrokerConfigs:
     dynamic_broker: tuple[tuple[str, str], ...] = ()
     dynamic_default: tuple[tuple[str, str], ...] = ()
     static: tuple[tuple[str, str], ...] = ()
-    defaults: tuple[tuple[str, str], ...] = ()
-    """Those of an emulated release."""
+    release: str = NEWEST
+    """The emulated release, whose definitions and defaults apply."""
 
     def levels(self) -> Levels:
+        return (*self.set_levels(), (ConfigSource.DEFAULT, release_defaults(self.release)))
+
+    def set_levels(self) -> Levels:
+        """The levels without that of the defaults."""
         return (
             (ConfigSource.DYNAMIC_BROKER, dict(self.dynamic_broker)),
             (ConfigSource.DYNAMIC_DEFAULT_BROKER, dict(self.dynamic_default)),
             (ConfigSource.STATIC_BROKER, dict(self.static)),
-            (ConfigSource.DEFAULT, dict(self.defaults)),
         )
 
 
@@ -120,23 +139,29 @@ def config_levels(
 
 
 def broker_configs(
-    dynamic_configs: DynamicConfigs, settings: Settings | None = None, broker_id: int | None = None
+    dynamic_configs: DynamicConfigs,
+    settings: Settings | None = None,
+    broker_id: int | None = None,
+    release: str | None = None,
 ) -> BrokerConfigs:
-    """The same as an immutable value, which later changes do not affect."""
-    (_, own), (_, default), (_, static), (_, of_release) = config_levels(dynamic_configs, settings, broker_id)
-    if not own and not default and not static and not of_release:
+    """The same as an immutable value, which later changes do not affect. `release`: that of the client that asks, if it
+    is not the settings'."""
+    (_, own), (_, default), (_, static), _ = config_levels(dynamic_configs, settings, broker_id)
+    if release is None:
+        release = settings.emulation.release.name if settings else NEWEST
+    if not own and not default and not static and release == NEWEST:
         return _NO_CONFIGS  # the usual case, in every Produce and CreateTopics
-    return BrokerConfigs(tuple(own.items()), tuple(default.items()), tuple(static.items()), tuple(of_release.items()))
+    return BrokerConfigs(tuple(own.items()), tuple(default.items()), tuple(static.items()), release)
 
 
 def effective_broker_configs(configs: BrokerConfigs) -> list[ConfigEntry]:
-    """All configs of a broker: those of the table, and unknown ones that are set."""
-    levels = configs.levels()
-    defined = broker_definitions()
+    """All configs of a broker: those of its release, and unknown ones that are set."""
+    levels, release = configs.set_levels(), configs.release
+    defined = broker_definitions(release)
     set_somewhere = set().union(*(values for _, values in levels))
-    touched = set_somewhere.union(*(one_meaning().get(name, ()) for name in set_somewhere))
+    touched = set_somewhere.union(*(one_meaning(release).get(name, ()) for name in set_somewhere))
     return [
-        _broker_entry(levels, name) if name in touched else _default_broker_entry(name)
+        _broker_entry(levels, name, release) if name in touched else _default_broker_entry(name, release)
         for name in (sorted(touched | defined.keys()) if touched - defined.keys() else defined)
     ]
 
@@ -144,16 +169,16 @@ def effective_broker_configs(configs: BrokerConfigs) -> list[ConfigEntry]:
 def effective_cluster_configs(configs: BrokerConfigs) -> list[ConfigEntry]:
     """The cluster-wide defaults: only those that are set dynamically."""
     level = (ConfigSource.DYNAMIC_DEFAULT_BROKER, dict(configs.dynamic_default))
-    return [_cluster_entry(level, name) for name in sorted(level[1])]
+    return [_cluster_entry(level, name, configs.release) for name in sorted(level[1])]
 
 
 def effective_topic_configs(configs: BrokerConfigs, own: Mapping[str, str]) -> list[ConfigEntry]:
     """All configs of a topic whose dynamic configs are `own`."""
-    inherited = inherited_topic_configs(configs)
+    inherited, definitions = inherited_topic_configs(configs), topic_definitions(configs.release)
     if not own:
         return list(inherited.values())
     return [
-        _with_own(entry, topic_definitions()[name], own[name], ConfigSource.TOPIC) if name in own else entry
+        _with_own(entry, definitions[name], own[name], ConfigSource.TOPIC) if name in own else entry
         for name, entry in inherited.items()
     ]
 
@@ -161,22 +186,22 @@ def effective_topic_configs(configs: BrokerConfigs, own: Mapping[str, str]) -> l
 @lru_cache(maxsize=64)
 def inherited_topic_configs(configs: BrokerConfigs) -> Mapping[str, ConfigEntry]:
     """The configs of a topic that sets none, by name. The result is shared: do not change it."""
-    levels = configs.levels()
+    levels, release = configs.set_levels(), configs.release
     entries = {}
-    for name, definition in topic_definitions().items():
+    for name, definition in topic_definitions(release).items():
         text = inherited_value(levels, definition)[0]
         value = None if text is None else shown_text(definition, text)
         if name == _RETENTION and value and value.startswith("-"):
             value = "-1"  # Any negative time means "without limit", minus one hour included.
         first = definition.synonyms[0].name if definition.synonyms else None
-        synonyms = _broker_synonyms(levels, first, hidden=definition.sensitive) if first else ()
+        synonyms = _broker_synonyms(levels, first, release, hidden=definition.sensitive) if first else ()
         entries[name] = _entry(definition, value, synonyms)
     return entries
 
 
 def effective_group_configs(configs: BrokerConfigs, own: Mapping[str, str]) -> list[ConfigEntry]:
     """All configs of a group whose dynamic configs are `own`."""
-    definitions = group_definitions()
+    definitions = group_definitions(configs.release)
     return [
         _with_own(entry, definitions[name], own[name], ConfigSource.GROUP) if name in own else entry
         for name, entry in _inherited_group_configs(configs).items()
@@ -185,55 +210,70 @@ def effective_group_configs(configs: BrokerConfigs, own: Mapping[str, str]) -> l
 
 @lru_cache(maxsize=64)
 def _inherited_group_configs(configs: BrokerConfigs) -> Mapping[str, ConfigEntry]:
-    levels = configs.levels()
+    levels, release = configs.set_levels(), configs.release
     entries = {}
-    for name, definition in group_definitions().items():
+    for name, definition in group_definitions(release).items():
         text, _ = inherited_value(levels, definition)
         synonyms = (
-            _broker_synonyms(levels, definition.synonyms[0].name)
-            if definition.synonyms
-            else (ConfigSynonym(name, definition.default, ConfigSource.DEFAULT),)
+            _broker_synonyms(levels, definition.synonyms[0].name, release)
+            if definition.synonyms and release == NEWEST
+            # Before 4.3, groups showed no synonym of the broker's.
+            else (ConfigSynonym(name, text, ConfigSource.DEFAULT),)
         )
         entries[name] = _entry(definition, None if text is None else shown_text(definition, text), synonyms)
     return entries
 
 
-def effective_client_metrics_configs(own: Mapping[str, str]) -> list[ConfigEntry]:
-    """All configs of a client metrics subscription whose dynamic configs are `own`."""
+def group_values(configs: BrokerConfigs, own: Mapping[str, str]) -> Mapping[str, str | None]:
+    """The values as which a group behaves, those of configs included that the release does not have."""
+    levels, values = configs.levels(), {}
+    for name, definition in group_definitions().items():
+        text = own[name] if name in own else inherited_value(levels, definition)[0]
+        values[name] = None if text is None else shown_text(definition, text)
+    return values
+
+
+def effective_client_metrics_configs(own: Mapping[str, str], *, only_set: bool = False) -> list[ConfigEntry]:
+    """The configs of a client metrics subscription whose dynamic configs are `own`: all, or, as before 4.1, these."""
     entries = []
     for name, definition in client_metrics_definitions().items():
+        if only_set and name not in own:
+            continue
         entry = _entry(definition, definition.default, ())
         entries.append(_with_own(entry, definition, own[name], ConfigSource.CLIENT_METRICS) if name in own else entry)
     return entries
 
 
-def _broker_entry(levels: Levels, name: str) -> ConfigEntry:
-    definition = broker_definition(name)
+def _broker_entry(levels: Levels, name: str, release: str) -> ConfigEntry:
+    definition = broker_definition(name, release)
     fallback = definition.default if definition else None
-    names = one_meaning().get(name, (name,))
+    names = one_meaning(release).get(name, (name,))
     # A level that sets a time in one unit overrides the weaker levels in all units.
     decisive = next((values for _, values in levels if any(one in values for one in names)), _NOTHING)
     text = decisive.get(name, fallback)
     # Kafka prints parsed values of the configs in its table, and the given text of others.
     listed = definition is not None and name not in throttle_definitions()
     value = shown_text(definition, text) if definition and listed and text is not None else text
-    return _entry_of_broker(name, value, _broker_synonyms(levels, name, hidden=_is_hidden(definition)))
+    synonyms = _broker_synonyms(levels, name, release, hidden=_is_hidden(definition))
+    return _entry_of_broker(name, definition, value, synonyms)
 
 
 @cache
-def _default_broker_entry(name: str) -> ConfigEntry:
-    return _broker_entry((), name)
+def _default_broker_entry(name: str, release: str) -> ConfigEntry:
+    return _broker_entry((), name, release)
 
 
-def _cluster_entry(level: tuple[ConfigSource, Mapping[str, str]], name: str) -> ConfigEntry:
-    hidden = _is_hidden(broker_definition(name))
-    synonyms = _broker_synonyms((level,), name, hidden=hidden)
+def _cluster_entry(level: tuple[ConfigSource, Mapping[str, str]], name: str, release: str) -> ConfigEntry:
+    definition = broker_definition(name, release)
+    synonyms = _broker_synonyms((level,), name, release, hidden=_is_hidden(definition))
     # The text as it was set, without the synonyms of weaker levels.
-    return _entry_of_broker(name, level[1][name], tuple(said for said in synonyms if said.source is level[0]))
+    own = tuple(said for said in synonyms if said.source is level[0])
+    return _entry_of_broker(name, definition, level[1][name], own)
 
 
-def _entry_of_broker(name: str, value: str | None, synonyms: tuple[ConfigSynonym, ...]) -> ConfigEntry:
-    definition = broker_definition(name)
+def _entry_of_broker(
+    name: str, definition: ConfigDefinition | None, value: str | None, synonyms: tuple[ConfigSynonym, ...]
+) -> ConfigEntry:
     hidden = _is_hidden(definition)
     return ConfigEntry(
         name=name,
@@ -283,25 +323,24 @@ def _in_milliseconds(text: str, name: str, factor: int) -> str:
     return str(value * factor) if isinstance(value, int) else text
 
 
-def _broker_synonyms(levels: Levels, name: str, *, hidden: bool = False) -> tuple[ConfigSynonym, ...]:
+def _broker_synonyms(levels: Levels, name: str, release: str, *, hidden: bool = False) -> tuple[ConfigSynonym, ...]:
     """The values of a broker config under all of its names, from the first one that has its own name on."""
-    names = shown_synonyms().get(name, (name,))
-    definition = broker_definition(name)
+    names = shown_synonyms(release).get(name, (name,))
+    definition = broker_definition(name, release)
     if definition and definition.name != name:
         names = (name, definition.name)
-    found = _drop_until(name, _sayings(levels, names))
+    found = _drop_until(name, _sayings(levels, names, release))
     return tuple(ConfigSynonym(said.name, None, said.source) for said in found) if hidden else tuple(found)
 
 
-def _sayings(levels: Levels, names: tuple[str, ...]) -> Iterator[ConfigSynonym]:
+def _sayings(levels: Levels, names: tuple[str, ...], release: str) -> Iterator[ConfigSynonym]:
     for source, values in levels:
         for name in names:
             if name in values:
                 yield ConfigSynonym(name, values[name], source)
-    of_release = dict(levels).get(ConfigSource.DEFAULT, _NOTHING)
     for name in names:
-        definition = broker_definitions().get(name)
-        if definition and definition.default is not None and name not in of_release:
+        definition = broker_definitions(release).get(name)
+        if definition and definition.default is not None:
             yield ConfigSynonym(name, definition.default, ConfigSource.DEFAULT)
 
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from klamm.controller.config_definitions.definition_order import CLIENT_METRICS_ORDER, GROUP_ORDER
 from klamm.controller.config_definitions.hash_order import in_hash_order
+from klamm.controller.config_definitions.release_configs import NEWEST
 from klamm.controller.config_definitions.table import client_metrics_definitions, group_definitions
 from klamm.controller.config_definitions.values import (
     ConfigValue,
@@ -79,12 +80,17 @@ _BOUNDS: Final = (
 
 
 def validate_group_configs(
-    group_id: str, configs: Mapping[str, str], settings: Settings, broker_id: int | None = None
+    group_id: str,
+    configs: Mapping[str, str],
+    settings: Settings,
+    broker_id: int | None = None,
+    release: str = NEWEST,
 ) -> ApiError | None:
-    """INVALID_CONFIG, or None if a group may have all of `configs`; INVALID_REQUEST for a group without a name."""
+    """INVALID_CONFIG, or None if a group may have all of `configs`; INVALID_REQUEST for a group without a name.
+    `release`: the one whose configs there are."""
     if not group_id:
         return invalid_request("Default group resources are not allowed.")
-    definitions = group_definitions()
+    definitions = group_definitions(release)
     unknown = next((name for name in in_hash_order(configs) if name not in definitions), None)
     if unknown is not None:
         return invalid_config(f"Unknown group config name: {unknown}")

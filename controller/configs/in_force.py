@@ -7,6 +7,7 @@ Configs that requests cannot change come from the settings alone.
 from collections.abc import Mapping
 from functools import cache, lru_cache
 
+from klamm.controller.config_definitions.release_configs import NEWEST
 from klamm.controller.config_definitions.table import broker_definitions, topic_definitions
 from klamm.controller.config_definitions.values import ConfigValue, typed_value
 from klamm.controller.configs.effective import (
@@ -51,9 +52,14 @@ def record_rules(
     own = dynamic_configs.get((ResourceType.TOPIC, topic_name), {})
     # The cache key has only the configs that decide, because others would duplicate entries.
     decisive = tuple((name, own[name]) for name in _RECORD_CONFIGS if name in own)
-    return _record_rules(broker_configs(dynamic_configs, settings, broker_id), decisive)
+    former = settings.emulation.has_former_configs
+    return _record_rules(broker_configs(dynamic_configs, settings, broker_id), decisive, former)
 
 
+_DIFFERENCE = "message.timestamp.difference.max.ms"
+_NO_DIFFERENCE = (1 << 63) - 1
+_DOWN_CONVERSION = "message.downconversion.enable"
+_LAST_WITH_DIFFERENCE = _LAST_WITH_DOWN_CONVERSION = "3.9"
 _CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
 """The values of compression.type by the number of the codec."""
 _RECORD_CONFIGS = (
@@ -65,6 +71,7 @@ _RECORD_CONFIGS = (
     "max.message.bytes",
     "message.timestamp.after.max.ms",
     "message.timestamp.before.max.ms",
+    "message.timestamp.difference.max.ms",
     "message.timestamp.type",
     "min.insync.replicas",
     "segment.bytes",
@@ -72,7 +79,8 @@ _RECORD_CONFIGS = (
 
 
 @lru_cache(maxsize=1024)
-def _record_rules(configs: BrokerConfigs, own: tuple[tuple[str, str], ...]) -> RecordRules:
+def _record_rules(configs: BrokerConfigs, own: tuple[tuple[str, str], ...], former: bool) -> RecordRules:
+    """`former`: whether the former config of timestamps, `message.timestamp.difference.max.ms`, may be set."""
     levels, texts = configs.levels(), dict(own)
 
     def number(name: str) -> int:
@@ -82,12 +90,16 @@ def _record_rules(configs: BrokerConfigs, own: tuple[tuple[str, str], ...]) -> R
 
     policies = value_of_topic("cleanup.policy", texts, levels)
     assert isinstance(policies, tuple), "cleanup.policy is no list"
+    difference = value_of_topic(_DIFFERENCE, texts, levels, _LAST_WITH_DIFFERENCE) if former else _NO_DIFFERENCE
+    assert isinstance(difference, int), f"{_DIFFERENCE} is no number"
+    before, after = number("message.timestamp.before.max.ms"), number("message.timestamp.after.max.ms")
     codec = str(value_of_topic("compression.type", texts, levels))
     return RecordRules(
         max_message_bytes=number("max.message.bytes"),
         log_append_time=value_of_topic("message.timestamp.type", texts, levels) == "LogAppendTime",
-        timestamp_before_max_ms=number("message.timestamp.before.max.ms"),
-        timestamp_after_max_ms=number("message.timestamp.after.max.ms"),
+        # The newer of the two configs counts if it is set (KIP-937).
+        timestamp_before_max_ms=difference if before == _NO_DIFFERENCE else before,
+        timestamp_after_max_ms=difference if after == _NO_DIFFERENCE else after,
         is_compacted="compact" in policies,
         deletes_records="delete" in policies,
         min_insync_replicas=number("min.insync.replicas"),
@@ -169,6 +181,19 @@ def unclean_leader_election_enabled(
 ) -> bool:
     """Whether a replica that lacks records may become leader; without a topic, the value that topics inherit."""
     return bool(_topic_value("unclean.leader.election.enable", dynamic_configs, settings, topic_name, broker_id))
+
+
+def down_conversion_enabled(
+    dynamic_configs: DynamicConfigs, settings: Settings, topic_name: str, broker_id: int | None = None
+) -> bool:
+    """Whether consumers that need an older message format may read a topic. Always, where no release has the config."""
+    if not settings.emulation.has_former_configs:
+        return True
+    own, levels = (
+        dynamic_configs.get((ResourceType.TOPIC, topic_name), {}),
+        config_levels(dynamic_configs, settings, broker_id),
+    )
+    return bool(value_of_topic(_DOWN_CONVERSION, own, levels, _LAST_WITH_DOWN_CONVERSION))
 
 
 def num_partitions(settings: Settings, broker_id: int | None = None) -> int:
@@ -264,9 +289,9 @@ def _topic_value(
     return value
 
 
-def value_of_topic(name: str, own: Mapping[str, str], levels: Levels) -> ConfigValue:
-    """A topic's config: its own, else inherited from the levels of a broker's configs."""
-    definition = topic_definitions()[name]
+def value_of_topic(name: str, own: Mapping[str, str], levels: Levels, release: str = NEWEST) -> ConfigValue:
+    """A topic's config: its own, else inherited from the levels of a broker's configs. `release`: one that has it."""
+    definition = topic_definitions(release)[name]
     inherited, _ = inherited_value(levels, definition)
     for text in (own.get(name), inherited, definition.default):
         value = None if text is None else typed_value(definition, text)

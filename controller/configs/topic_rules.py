@@ -10,9 +10,10 @@ from typing import Final
 
 from klamm.controller.config_definitions.definition_order import TOPIC_ORDER
 from klamm.controller.config_definitions.hash_order import in_hash_order
+from klamm.controller.config_definitions.release_configs import NEWEST
 from klamm.controller.config_definitions.table import topic_definitions
 from klamm.controller.config_definitions.values import ConfigValue, invalid_config, typed_value, typed_values
-from klamm.controller.configs.effective import BrokerConfigs, DynamicConfigs, broker_configs, inherited_topic_configs
+from klamm.controller.configs.effective import BrokerConfigs, DynamicConfigs, broker_configs, inherited_value
 from klamm.controller.settings import Settings
 from klamm.protocol.errors import ApiError
 
@@ -26,18 +27,19 @@ def validate_topic_configs(
     dynamic_configs: DynamicConfigs | None = None,
     settings: Settings | None = None,
     broker_id: int | None = None,
+    release: str = NEWEST,
 ) -> ApiError | None:
     """INVALID_CONFIG with Kafka's message, or None. Pairs may name a config twice: the last one counts.
 
     `dynamic_configs`, `settings` and `broker_id` give the values that the topic inherits; without them, the table's
-    defaults.
+    defaults. `release`: the one whose configs there are.
     """
     pairs = list(configs.items() if isinstance(configs, Mapping) else configs)
     nulls = [name for name, value in pairs if value is None]
     if nulls:
         return invalid_config(f"Null value not supported for topic configs: {','.join(nulls)}")
     given = {name: value for name, value in pairs if value is not None}
-    definitions = topic_definitions()
+    definitions = topic_definitions(release)
     if not given.keys() <= definitions.keys():
         unknown = next(name for name in in_hash_order(given) if name not in definitions)
         return invalid_config(f"Unknown topic config name: {unknown}")
@@ -61,10 +63,10 @@ def _validate_together(typed: Mapping[str, ConfigValue], configs: BrokerConfigs)
 
 @lru_cache(maxsize=64)
 def _inherited_values(configs: BrokerConfigs) -> Mapping[str, ConfigValue]:
-    values = {}
-    for name, entry in inherited_topic_configs(configs).items():
-        text = entry.value or ""
-        value = typed_value(topic_definitions()[name], text)
+    levels, values = configs.levels(), {}
+    for name, definition in topic_definitions().items():
+        text = inherited_value(levels, definition)[0] or ""
+        value = typed_value(definition, text)
         values[name] = text if isinstance(value, ApiError) else value
     return values
 

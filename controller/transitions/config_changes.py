@@ -5,6 +5,7 @@ their values stay the same, because brokers reload the files that the values nam
 clears the eligible leader replicas, because they were determined under the old one (KIP-966).
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -23,6 +24,7 @@ from klamm.controller.context import RequestContext
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata_versions import FIRST_LEVEL_WITH_CORDONS, METADATA_VERSIONS
+from klamm.controller.served_apis import release_of
 from klamm.controller.transitions.topic_names import quoted, validate_topic_name
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.records.configs import ConfigRecord
@@ -34,6 +36,15 @@ MAX_RESOURCES: Final = 100_000
 """Most groups, client metrics subscriptions and brokers, together, that have configs. Other limits bound topics."""
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 CORDONED_LOG_DIRS: Final = "cordoned.log.dirs"
+_NOT_A_SUBSET: Final = ApiError(
+    ErrorCode.INVALID_CONFIG,
+    # With two spaces, as in Kafka.
+    f"When updating {CORDONED_LOG_DIRS} via controllers,  the new value must be a subset of the current configuration "
+    "value.",
+)
+_TRIMMED: Final = "".join(map(chr, range(0x21)))
+_LIST_SEPARATOR: Final = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
+"""As Kafka splits lists."""
 
 
 def plan_config_changes(
@@ -62,7 +73,7 @@ def plan_config_changes(
             configs[name] = value
     refusal = (
         _refuse_min_insync_replicas(image, resource_type, resource_name, written)
-        or _refuse_cordons(image, resource_type, written)
+        or _refuse_cordons(image, context, resource_type, current, written)
         or _validate(image, context, resource_type, resource_name, configs, changes)
         or _validate_growth(image, resource_type, resource_name, len(current), len(configs))
     )
@@ -101,12 +112,22 @@ def _refuse_min_insync_replicas(
 
 
 def _refuse_cordons(
-    image: MetadataImage, resource_type: int, written: Iterable[tuple[str, str | None]]
+    image: MetadataImage,
+    context: RequestContext,
+    resource_type: int,
+    current: Mapping[str, str],
+    written: Iterable[tuple[str, str | None]],
 ) -> ApiError | None:
-    """Why `cordoned.log.dirs` cannot be changed: records have no cordons yet."""
-    is_named = resource_type == ResourceType.BROKER and any(name == CORDONED_LOG_DIRS for name, _ in written)
-    if not is_named or image.features.metadata_version >= FIRST_LEVEL_WITH_CORDONS:
+    """Why `cordoned.log.dirs` cannot be changed: records have no cordons yet, or nobody knows whether the broker has
+    the directories, because the controller itself was asked."""
+    values = [value for name, value in written if name == CORDONED_LOG_DIRS]
+    if resource_type != ResourceType.BROKER or not values:
         return None
+    if image.features.metadata_version >= FIRST_LEVEL_WITH_CORDONS:
+        new = (values[-1] or "").strip(_TRIMMED)
+        present = _LIST_SEPARATOR.split(current.get(CORDONED_LOG_DIRS, "").strip(_TRIMMED))
+        is_added = new and not set(_LIST_SEPARATOR.split(new)) <= set(present)
+        return _NOT_A_SUBSET if is_added and context.requester.asked_controller_itself else None
     needs = f"it requires metadata.version >= {METADATA_VERSIONS[FIRST_LEVEL_WITH_CORDONS]}"
     text = f"The {CORDONED_LOG_DIRS} configuration value cannot be set because {needs}"
     return ApiError(ErrorCode.INVALID_CONFIG, text)
@@ -121,13 +142,14 @@ def _validate(
     changes: Changes,
 ) -> ApiError | None:
     settings, broker_id = context.settings, context.requester.asked_broker_id
+    release = release_of(context.served).name
     match resource_type:
         case ResourceType.TOPIC:
             if not resource_name:
                 return invalid_request("Default topic resources are not allowed.")
             return (
                 validate_topic_name(resource_name)
-                or (validate_topic_configs(configs, image.configs, settings, broker_id) if configs else None)
+                or (validate_topic_configs(configs, image.configs, settings, broker_id, release) if configs else None)
                 or _refuse_unknown_topic(image, resource_name)
             )
         case ResourceType.BROKER:
@@ -137,7 +159,7 @@ def _validate(
         case ResourceType.CLIENT_METRICS:
             return validate_client_metrics_configs(resource_name, configs)
         case ResourceType.GROUP:
-            return validate_group_configs(resource_name, configs, settings, broker_id)
+            return validate_group_configs(resource_name, configs, settings, broker_id, release)
         case _:
             raise ValueError(f"resource type {resource_type} has no configs in the log")
 

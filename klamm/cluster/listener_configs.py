@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from klamm.controller.config_definitions.release_configs import NEWEST
 from klamm.controller.config_definitions.table import broker_definitions
 from klamm.controller.config_definitions.values import ConfigValue, typed_value
 from klamm.controller.settings import SettingsError
@@ -11,8 +12,10 @@ from klamm.protocol.errors import ApiError
 class ListenerConfigs:
     """The configs of a broker as one listener sees them."""
 
-    def __init__(self, name: str, configs: Mapping[str, str]) -> None:
+    def __init__(self, name: str, configs: Mapping[str, str], release: str = NEWEST) -> None:
+        """`release`: the one as which the listener acts, whose defaults apply."""
         self.name = name
+        self._release = release
         self._configs = configs
         self._prefix = f"listener.name.{name.lower()}."
 
@@ -27,7 +30,7 @@ class ListenerConfigs:
 
     def value(self, name: str, mechanism: str = "") -> ConfigValue:
         """The value of a config, or its default."""
-        definition = broker_definitions()[name]
+        definition = broker_definitions(self._release).get(name) or broker_definitions()[name]
         text = self.text(name, mechanism)
         value = typed_value(definition, definition.default or "" if text is None else text)
         assert not isinstance(value, ApiError), "values were checked when the settings were made"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from klamm.cluster.options import ClusterOptions
 from klamm.controller.config_definitions.table import broker_definitions, is_of_security
 from klamm.controller.config_definitions.values import typed_value
+from klamm.controller.releases import Emulation
 from klamm.controller.settings import MAX_SHOWN_NAMES, Settings, SettingsError
 from klamm.server.addresses import Address, NamedAddress, decode_listener
 from klamm.server.listeners import Listener, ListenerPlan, Role, SecurityProtocol, are_both_families, place_of
@@ -63,6 +64,7 @@ def plan_listeners(
         # With --listen, a map is ignored: it is probably that of a server.properties from a real cluster.
         {name: value for name, value in configs.items() if options.listen is None or name != PROTOCOL_MAP},
         [one.name for one in options.listeners],
+        settings.emulation,
         is_free=bool(options.listen or options.listeners or easy),
     )
     if options.advertise is not None and len([one for one in given if one.name not in rules.controllers]) > 1:
@@ -152,7 +154,13 @@ def _of_single(
         if not (_OF_BROKERS & own.keys() or any(map(is_of_security, own))):
             continue
         try:
-            mine = _Rules({**configs, **own}, rules.also_plain, is_free=rules.is_free, is_broker_alone=LISTENERS in own)
+            mine = _Rules(
+                {**configs, **own},
+                rules.also_plain,
+                rules.emulation,
+                is_free=rules.is_free,
+                is_broker_alone=LISTENERS in own,
+            )
             after = place_of(broker_id, started)
             listening = [one for one in given if one.name not in mine.controllers]
             wanted = _entries(LISTENERS, own[LISTENERS]) if LISTENERS in own else _after(listening, after)
@@ -200,6 +208,7 @@ class _Rules:
         self,
         configs: Mapping[str, str],
         also_plain: Collection[str],
+        emulation: Emulation,
         *,
         is_free: bool,
         is_broker_alone: bool = False,
@@ -207,6 +216,7 @@ class _Rules:
         """`also_plain`: listener names that are PLAINTEXT without an entry in the default map. `is_free`: Kafka's
         default inter-broker listener, PLAINTEXT, need not exist. `is_broker_alone`: the node is not a controller."""
         self.configs = configs
+        self.emulation = emulation
         self.is_free = is_free
         self.also_plain = also_plain
         names = _items(CONTROLLERS, configs[CONTROLLERS]) if CONTROLLERS in configs else (DEFAULT_CONTROLLER,)
@@ -251,7 +261,8 @@ class _Rules:
         # Imported here, because most clusters have only PLAINTEXT listeners and have to be ready at once.
         from klamm.cluster.listener_security import listener_security
 
-        return listener_security(listener.name, listener.security_protocol, self.configs)
+        release = self.emulation.by_listener.get(listener.name, self.emulation.release)
+        return listener_security(listener.name, listener.security_protocol, self.configs, release.name)
 
     def protocol_of(self, name: str, config: str) -> SecurityProtocol:
         """The security protocol of a listener. Raises SettingsError if no config or default has it."""

@@ -9,6 +9,7 @@ from typing import Final, cast
 
 from klamm.cluster.listener_configs import ListenerConfigs
 from klamm.controller.config_definitions.hash_order import in_hash_order
+from klamm.controller.config_definitions.release_configs import NEWEST
 from klamm.controller.settings import SettingsError
 from klamm.server.listeners import SecurityProtocol
 from klamm.server.sasl.jaas import JaasError, LoginModule, decode_jaas
@@ -34,11 +35,13 @@ _MODULES: Final = {
 _PLAIN_USER: Final = "user_"
 
 
-def listener_security(name: str, protocol: SecurityProtocol, configs: Mapping[str, str]) -> ListenerSecurity | None:
-    """What the listener demands; None: nothing. Raises SettingsError."""
+def listener_security(
+    name: str, protocol: SecurityProtocol, configs: Mapping[str, str], release: str = NEWEST
+) -> ListenerSecurity | None:
+    """What the listener demands; None: nothing. `release`: the one as which it acts. Raises SettingsError."""
     if protocol is SecurityProtocol.PLAINTEXT:
         return None
-    own = ListenerConfigs(name, configs)
+    own = ListenerConfigs(name, configs, release)
     sasl = _sasl(own) if protocol in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL) else None
     if protocol is SecurityProtocol.SASL_PLAINTEXT:
         return ListenerSecurity(sasl=sasl)

@@ -34,6 +34,9 @@ def listener_tls(own: ListenerConfigs) -> TlsSettings:
     if own.text(_ENGINE):
         raise own.refuse(_ENGINE, "classes in Java cannot be loaded here")
     versions = cast("tuple[str, ...]", own.value(_VERSIONS))
+    if own.text(_VERSIONS) is None:
+        # The default of old releases has versions that OpenSSL refuses.
+        versions = tuple(version for version in versions if version in VERSIONS)
     if unknown := [version for version in versions if version not in VERSIONS] or not versions:
         named = ", ".join(unknown) if isinstance(unknown, list) else "an empty list"
         raise own.refuse(_VERSIONS, f"{named} is not supported; the versions are {', '.join(VERSIONS)}")

@@ -6,12 +6,17 @@ from typing import Final
 _CONTROLLER: Final = ("tests/controller/*.py", "tests/controller/handlers")
 _GROUPS: Final = ("tests/broker/groups", "tests/broker/coordinator")
 _TRANSACTIONS: Final = ("tests/broker/transactions", "tests/broker/coordinator")
+_LOG_DIRS: Final = ("tests/broker/log_dirs", "tests/klamm/control/test_*log_dirs.py")
 HOMES: Final[dict[str, tuple[str, ...]]] = {
     "assignment": ("tests/assignment",),
     "broker": ("tests/broker/*.py", "tests/broker/handlers", "tests/controller/handlers"),
     "broker/data": ("tests/broker/data", "tests/broker/handlers"),
     "broker/coordinator": _GROUPS,
     "broker/groups": _GROUPS,
+    "broker/handlers/alter_replica_log_dirs.py": _LOG_DIRS,
+    "broker/handlers/describe_log_dirs.py": _LOG_DIRS,
+    "broker/log_dirs": _LOG_DIRS,
+    "broker/simulated_broker.py": (*_LOG_DIRS, "tests/broker/*.py", "tests/controller/handlers"),
     "broker/groups/share": ("tests/broker/share",),
     "broker/handlers/share": ("tests/broker/share",),
     "broker/share_partitions": ("tests/broker/share",),

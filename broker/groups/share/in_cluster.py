@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Final
 
 from klamm.broker.groups.share.outcome import ShareGroupSettings
-from klamm.controller.configs.effective import BrokerConfigs, ResourceType, broker_configs, effective_group_configs
+from klamm.controller.configs.effective import BrokerConfigs, ResourceType, broker_configs, group_values
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.settings import Settings
 
@@ -41,7 +41,7 @@ class ShareSettingsInForce:
 @lru_cache(maxsize=256)
 def _times_ms(configs: BrokerConfigs, own: tuple[tuple[str, str], ...]) -> tuple[int, int, int]:
     """Session timeout, heartbeat interval and assignment interval."""
-    values = {entry.name: entry.value for entry in effective_group_configs(configs, dict(own))}
+    values = group_values(configs, dict(own))
     session, heartbeat, assignment = (
         int(values[f"share.{name}.ms"] or 0)
         for name in ("session.timeout", "heartbeat.interval", "assignment.interval")

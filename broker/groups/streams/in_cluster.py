@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from klamm.broker.groups.consumer.topics import Topic, Topics
 from klamm.broker.groups.streams.outcome import StreamsSettings
-from klamm.controller.configs.effective import BrokerConfigs, ResourceType, broker_configs, effective_group_configs
+from klamm.controller.configs.effective import BrokerConfigs, ResourceType, broker_configs, group_values
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.settings import Settings
 from klamm.protocol.uuid import Uuid
@@ -28,7 +28,7 @@ class StreamsSettingsInForce:
 
 @lru_cache(maxsize=256)
 def _settings(configs: BrokerConfigs, own: tuple[tuple[str, str], ...], max_size: int) -> StreamsSettings:
-    values = {entry.name: entry.value for entry in effective_group_configs(configs, dict(own))}
+    values = group_values(configs, dict(own))
 
     def number(name: str) -> int:
         return int(values[f"streams.{name}"] or 0)

@@ -19,6 +19,7 @@ from klamm.controller.configs import (
     decode_node_id,
     invalid_request,
     quoted_node_id,
+    resource_types,
     usable_broker_configs,
     validate_broker_configs,
     validate_broker_edits,
@@ -29,6 +30,7 @@ from klamm.controller.handlers.configs.loggers import root_level, validate_logge
 from klamm.controller.handlers.configs.node_asked import configs_of_node_asked, own_node_id
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.served_apis import release_of
 from klamm.controller.transitions.config_changes import clear_elr_records, plan_config_changes
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.quick_dataclasses import dataclass
@@ -112,6 +114,8 @@ class _Asked:
         self._alterations = alterations
         self._times = Counter(alteration.resource for alteration in alterations)
         self._root_log_levels: dict[int, str] = {}
+        self._release = release_of(context.served).name
+        self._alterable = _ALTERABLE & resource_types(self._release)
 
     def _decide(self, rest: Sequence[Alteration]) -> tuple[list[ApiError | None], list[Record]]:
         """The controller's decision on each alteration, and the records of those that it accepts."""
@@ -163,12 +167,12 @@ class _AskedOfBroker(_Asked):
         passed_on = [
             alteration
             for alteration, refusal in zip(self._alterations, early, strict=True)
-            if refusal is None and alteration.resource_type in _ALTERABLE
+            if refusal is None and alteration.resource_type in self._alterable
         ]
         decisions, records = self._decide(passed_on)
         late = iter(decisions)
         results = [
-            (alteration, next(late) if refusal is None and alteration.resource_type in _ALTERABLE else refusal)
+            (alteration, next(late) if refusal is None and alteration.resource_type in self._alterable else refusal)
             for alteration, refusal in zip(self._alterations, early, strict=True)
         ]
         return Altered(results, records, self._root_log_levels)
@@ -184,14 +188,14 @@ class _AskedOfBroker(_Asked):
             return invalid_request(f"Null value not supported for : {', '.join(nulls)}")
         if alteration.resource_type == ResourceType.BROKER_LOGGER and not alteration.replaces_all:
             return self._alter_logger(alteration)
-        if alteration.resource_type not in _ALTERABLE:
+        if alteration.resource_type not in self._alterable:
             return invalid_request(f"Unknown resource type {alteration.resource_type}")
         return self._refused_by_own_configs(alteration) if alteration.resource_type == ResourceType.BROKER else None
 
     def _refused_by_own_configs(self, alteration: Alteration) -> ApiError | None:
-        name, own = alteration.resource_name, own_node_id(self._context)
+        name, own, release = alteration.resource_name, own_node_id(self._context), self._release
         refusal = (_refuse_unless_own(name, own, "Unexpected broker id, expected") if name else None) or (
-            validate_broker_edits(alteration.edits)
+            validate_broker_edits(alteration.edits, release)
         )
         if refusal:
             return refusal
@@ -199,7 +203,7 @@ class _AskedOfBroker(_Asked):
         changes = apply_edits(ResourceType.BROKER, current, alteration.edits)
         if isinstance(changes, ApiError):
             return changes
-        configs = {} if alteration.replaces_all else usable_broker_configs(current, for_one_broker=bool(name))
+        configs = {} if alteration.replaces_all else usable_broker_configs(current, release, for_one_broker=bool(name))
         configs |= {key: value for key, value in changes.items() if value is not None}
         for key, value in changes.items():
             if value is None:
@@ -231,7 +235,7 @@ class _AskedOfController(_Asked):
     def _refused_early(self, alteration: Alteration) -> ApiError | None:
         if alteration.resource_type == ResourceType.BROKER_LOGGER:
             return invalid_request("Unexpected resource type BROKER_LOGGER.")
-        if alteration.resource_type not in _ALTERABLE:
+        if alteration.resource_type not in self._alterable:
             text = f"Unknown resource type {alteration.resource_type}."
             return ApiError(ErrorCode.UNSUPPORTED_VERSION, text)
         return _TWICE_AT_CONTROLLER if self._times[alteration.resource] > 1 else None

@@ -24,6 +24,7 @@ from klamm.controller.configs import (
     effective_group_configs,
     effective_topic_configs,
     quoted_node_id,
+    resource_types,
 )
 from klamm.controller.context import RequestContext
 from klamm.controller.handlers.configs.access import refuse_unless_authorized
@@ -31,6 +32,7 @@ from klamm.controller.handlers.configs.loggers import DEFAULT_LEVEL, logger_entr
 from klamm.controller.handlers.configs.node_asked import configs_of_node_asked, own_node_id
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.outcome import Outcome
+from klamm.controller.served_apis import release_of
 from klamm.controller.transitions.topic_names import validate_topic_name
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.messages.configs.describe_configs import (
@@ -57,14 +59,17 @@ _MALFORMED: Final = (
 )
 BYTES_OF_ENTRY: Final = 12
 """A config in the response without its name and value."""
-_RESOURCE_TYPES: Final = frozenset(map(int, ResourceType))
+
+FIRST_WITH_DEFAULTS_OF_METRICS: Final = (4, 1)
+"""Releases before it list only the configs of client metrics subscriptions that are set."""
 
 Entries = list[ConfigEntry] | ApiError
 
 
 def handle_describe_configs(image: MetadataImage, request: DescribeConfigsRequest, context: RequestContext) -> Outcome:
     """One result per resource, in request order; a resource named twice is answered twice."""
-    if any(resource.resource_type not in _RESOURCE_TYPES for resource in request.resources):
+    known = resource_types(release_of(context.served).name)
+    if any(resource.resource_type not in known for resource in request.resources):
         refusal = ApiError(ErrorCode.INVALID_REQUEST, _MALFORMED)
         return Outcome(DescribeConfigsResponse(results=[_refused(resource, refusal) for resource in request.resources]))
     results = []
@@ -107,7 +112,8 @@ def _entries(image: MetadataImage, resource: DescribeConfigsResource, context: R
         case ResourceType.CLIENT_METRICS:
             if not name:
                 return ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
-            return effective_client_metrics_configs(image.config(ResourceType.CLIENT_METRICS, name))
+            only_set = release_of(context.served).numbers < FIRST_WITH_DEFAULTS_OF_METRICS
+            return effective_client_metrics_configs(image.config(ResourceType.CLIENT_METRICS, name), only_set=only_set)
         case ResourceType.GROUP:
             if not name:
                 return ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
@@ -115,7 +121,8 @@ def _entries(image: MetadataImage, resource: DescribeConfigsResource, context: R
 
 
 def _inherited(image: MetadataImage, context: RequestContext) -> BrokerConfigs:
-    return broker_configs(image.configs, context.settings, context.requester.asked_broker_id)
+    release = release_of(context.served).name
+    return broker_configs(image.configs, context.settings, context.requester.asked_broker_id, release)
 
 
 def _topic_entries(image: MetadataImage, topic_name: str, context: RequestContext) -> Entries:

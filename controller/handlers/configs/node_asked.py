@@ -7,14 +7,19 @@ client sets them.
 from collections.abc import Iterable
 from typing import Final
 
+from klamm.controller.config_definitions.table import broker_definitions
 from klamm.controller.configs import BrokerConfigs, broker_configs, usable_broker_configs
 from klamm.controller.context import RequestContext
 from klamm.controller.metadata.broker import EndPoint
 from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.releases import Release
+from klamm.controller.served_apis import release_of
 from klamm.controller.settings import IDENTITY_CONFIGS
 
 _SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _CONTROLLER_LISTENER: Final = "CONTROLLER"
+_WITH_CONTROLLERS: Final = frozenset({"controller.listener.names", "process.roles"})
+"""Configs that a broker with ZooKeeper does not set."""
 
 
 def own_node_id(context: RequestContext) -> int:
@@ -28,19 +33,33 @@ def own_node_id(context: RequestContext) -> int:
 
 def configs_of_node_asked(image: MetadataImage, context: RequestContext) -> BrokerConfigs:
     """The configs of the node that was asked, as far as it can use them, with its identity and its listeners."""
-    configs = broker_configs(image.configs, context.settings, own_node_id(context))
+    release = release_of(context.served)
+    configs = broker_configs(image.configs, context.settings, own_node_id(context), release.name)
+    own = usable_broker_configs(dict(configs.dynamic_broker), release.name, for_one_broker=True)
+    default = usable_broker_configs(dict(configs.dynamic_default), release.name, for_one_broker=False)
     return BrokerConfigs(
-        dynamic_broker=tuple(usable_broker_configs(dict(configs.dynamic_broker), for_one_broker=True).items()),
-        dynamic_default=tuple(usable_broker_configs(dict(configs.dynamic_default), for_one_broker=False).items()),
-        static=_with_identity(image, dict(configs.static), context),
-        defaults=configs.defaults,
+        dynamic_broker=tuple(own.items()),
+        dynamic_default=tuple(default.items()),
+        static=_with_identity(image, dict(configs.static), context, release),
+        release=release.name,
     )
 
 
 def _with_identity(
-    image: MetadataImage, static: dict[str, str], context: RequestContext
+    image: MetadataImage, static: dict[str, str], context: RequestContext, release: Release
 ) -> tuple[tuple[str, str], ...]:
     """The static configs of the node that was asked, with the identity that its server.properties would contain."""
+    identity = _identity(image, static, context)
+    if release.has_zookeeper:
+        identity = {name: value for name, value in identity.items() if name not in _WITH_CONTROLLERS}
+    defined = broker_definitions(release.name)
+    # A server.properties of a former release does not contain what later releases added.
+    later = (broker_definitions().keys() - defined.keys()) | IDENTITY_CONFIGS
+    others = {name: value for name, value in static.items() if name not in later}
+    return tuple({**{name: value for name, value in identity.items() if name in defined}, **others}.items())
+
+
+def _identity(image: MetadataImage, static: dict[str, str], context: RequestContext) -> dict[str, str]:
     own = own_node_id(context)
     broker = image.brokers.get(own) if context.requester.asked_broker_id is not None else None
     end_points = broker.end_points if broker else ()
@@ -50,14 +69,13 @@ def _with_identity(
         configs["inter.broker.listener.name"] = end_points[0].name
         controllers = static.get("controller.listener.names", _CONTROLLER_LISTENER)
         configs["listener.security.protocol.map"] = _protocol_map(controllers, end_points)
-    configs |= {name: value for name, value in static.items() if name not in IDENTITY_CONFIGS}
     # Kafka sets the old name of the id, broker.id, to the same value.
     configs["node.id"] = configs["broker.id"] = str(own)
     if end_points:
         configs["listeners"] = configs["advertised.listeners"] = ",".join(map(_url, end_points))
     if broker and broker.rack is not None:
         configs["broker.rack"] = broker.rack
-    return tuple(configs.items())
+    return configs
 
 
 def _protocol_map(controllers: str, end_points: Iterable[EndPoint]) -> str:

@@ -22,6 +22,7 @@ from klamm.controller.log_records import Record, count_records
 from klamm.controller.metadata.columns import Ints
 from klamm.controller.metadata.image import TOPIC_RESOURCE, MetadataImage
 from klamm.controller.outcome import Outcome
+from klamm.controller.served_apis import release_of
 from klamm.controller.settings import Settings
 from klamm.controller.steps import COLUMNS_PER_ITEM, Steps
 from klamm.controller.transitions.broker_kinds import refuse_other_kind
@@ -140,7 +141,8 @@ class TopicPlanner:
         self._image = image
         self._context = context
         self._placer = Placer(image, context)
-        self._inherited = broker_configs(image.configs, context.settings, context.requester.asked_broker_id)
+        broker_id, release = context.requester.asked_broker_id, release_of(context.served).name
+        self._inherited = broker_configs(image.configs, context.settings, broker_id, release)
 
     def plan(self, topic: CreatableTopic) -> tuple[CreatableTopicResult, list[Record]]:
         """The answer for one topic and the records that make it; none if it is refused."""
@@ -191,11 +193,10 @@ def _validate_name(image: MetadataImage, topic_name: str) -> ApiError | None:
 
 def _validate_configs(image: MetadataImage, topic: CreatableTopic, context: RequestContext) -> ApiError | None:
     given = [(config.name, config.value) for config in topic.configs]
-    return (
-        validate_topic_configs(given, image.configs, context.settings, context.requester.asked_broker_id)
-        if given
-        else None
-    )
+    if not given:
+        return None
+    broker_id, release = context.requester.asked_broker_id, release_of(context.served).name
+    return validate_topic_configs(given, image.configs, context.settings, broker_id, release)
 
 
 def _automatic_replicas(topic: CreatableTopic, context: RequestContext, placer: Placer) -> Ints | ApiError:

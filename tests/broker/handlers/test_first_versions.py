@@ -69,7 +69,7 @@ CASES: list[tuple[str, bytes, ErrorCode, dict[str, str]]] = [
     ("a wrong checksum", message(crc=3), ErrorCode.CORRUPT_MESSAGE, {}),
     ("no key in a compacted topic", message(None), ErrorCode.CORRUPT_MESSAGE, {"cleanup_policy": "compact"}),
     ("log append time", message(attributes=8, timestamp_ms=-1), ErrorCode.INVALID_TIMESTAMP, {}),
-    ("an old timestamp", message(), ErrorCode.INVALID_TIMESTAMP, {"message_timestamp_before_max_ms": "1000"}),
+    ("an old timestamp", message(), ErrorCode.INVALID_TIMESTAMP, {"message_timestamp_difference_max_ms": "1000"}),
     ("a long message", message(value=bytes(200)), ErrorCode.MESSAGE_TOO_LARGE, {"max_message_bytes": "200"}),
     ("long as a batch", message(value=bytes(70)), ErrorCode.MESSAGE_TOO_LARGE, {"max_message_bytes": "120"}),
 ]
@@ -249,3 +249,19 @@ def test_the_first_offsets_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert commit(cluster, 7, topic_name="u") is ErrorCode.COORDINATOR_NOT_AVAILABLE
     monkeypatch.setattr("klamm.broker.zookeeper_offsets.MAX_BYTES", 416)
     assert commit(cluster, 7, topic_name="u") is ErrorCode.NONE
+
+
+def test_no_older_format_for_a_topic_without_down_conversion() -> None:
+    cluster = new_cluster(Emulation(RELEASES["3.9"]), **{"message.downconversion.enable": "false"})
+    assert produce(cluster, batch([record(value=b"a")]), version=3).error_code == 0
+    for version in range(5):
+        (answer,) = fetch(cluster, 0, version=version)
+        code = ErrorCode.UNSUPPORTED_VERSION if version < 4 else ErrorCode.NONE
+        assert (answer.error_code, bool(answer.records)) == (code, version >= 4)
+
+
+def test_timestamps_that_differ_too_much_from_the_time_of_the_broker() -> None:
+    cluster = new_cluster(Emulation(RELEASES["3.3"]), **{"message.timestamp.difference.max.ms": "1000"})
+    for difference, code in ((1000, 0), (-1000, 0), (1001, 32), (-1001, 32)):
+        data = message(timestamp_ms=START_MS + difference, magic=1)
+        assert produce(cluster, data, version=2).error_code == code, difference

@@ -2,11 +2,14 @@
 
 import pytest
 
+from klamm.controller.client import Client
 from klamm.controller.metadata.broker import MIGRATING_DIRECTORY
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition import NO_LEADER
 from klamm.controller.metadata.replay import replay
 from klamm.controller.metadata.snapshot import copy_image, snapshot_batches
+from klamm.controller.requester import Requester
+from klamm.protocol.api import Listener
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.brokers.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from klamm.protocol.messages.cluster.describe_cluster import DescribeClusterRequest
@@ -160,3 +163,39 @@ def test_log_directories_are_cordoned_from_4_3_on(level: int, code: int, value: 
     [answer] = cluster.ask(IncrementalAlterConfigsRequest(resources=[resource])).responses
     text = "The cordoned.log.dirs configuration value cannot be set because it requires metadata.version >= 4.3-IV0"
     assert (answer.error_code, answer.error_message) == (code, text if code else None)
+
+
+def cordon(cluster: DrivenCluster, value: str | None, broker_id: int | None, name: str = "1") -> tuple[int, str | None]:
+    change = AlterableConfig(name="cordoned.log.dirs", config_operation=0 if value is not None else 1, value=value)
+    resource = AlterConfigsResource(resource_type=4, resource_name=name, configs=[change])
+    [answer] = cluster.ask(IncrementalAlterConfigsRequest(resources=[resource]), broker_id=broker_id).responses
+    return answer.error_code, answer.error_message
+
+
+def test_the_controller_itself_cordons_no_directory_that_is_not_cordoned_already() -> None:
+    """Only the broker knows its directories: ConfigurationControlManager.isCordonedLogDirsInvalid."""
+    cluster = DrivenCluster(1, configs={"log.dirs": "/a,/b,/c"})
+    text = "When updating cordoned.log.dirs via controllers,  the new value must be a subset of the current"
+    refused = (40, f"{text} configuration value.")
+    assert cordon(cluster, "/a", None) == refused
+    assert cordon(cluster, " ", None) == (0, None)
+    assert cordon(cluster, "/a,/b", 1) == (0, None)
+    assert cordon(cluster, "/a,/c", None) == refused
+    assert cordon(cluster, "*", None) == refused
+    assert cordon(cluster, " /b , /a ", None) == (0, None)
+    assert cordon(cluster, "/b", None) == (0, None)
+    assert cordon(cluster, "/a", None, name="") == refused, "the default of all brokers is a config of its own"
+    assert cordon(cluster, "/a", None) == refused, "what was removed counts no longer"
+    assert cordon(cluster, "/a", 1) == (0, None), "a broker knows its directories"
+    assert cordon(cluster, None, None) == (0, None)
+    assert cordon(cluster, "/a", None) == refused
+
+
+def test_a_request_that_a_broker_forwards_has_not_asked_the_controller_itself() -> None:
+    cases: list[tuple[Listener, bool, bool]] = [
+        ("controller", False, True), ("controller", True, False), ("broker", False, False)
+    ]  # fmt: skip
+    for listener, is_forwarded, expected in cases:
+        client = Client(listener, is_forwarded=is_forwarded)
+        assert Requester(listener, client=client).asked_controller_itself is expected
+    assert Requester("controller").asked_controller_itself

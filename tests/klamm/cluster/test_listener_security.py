@@ -1,6 +1,7 @@
 """Listeners with SASL from Kafka's configs: what they get, and what is refused before a port is open."""
 
 import json
+import ssl
 import sys
 from pathlib import Path
 
@@ -306,3 +307,17 @@ def test_a_store_that_needs_a_missing_package_names_the_extra(monkeypatch: pytes
     plan_cluster(checked_options({"configs": JKS}), {}, FREE_PORTS)
     with pytest.raises(SettingsError, match=r"pip install '/path/to/klamm\[security\]'"):
         plan_cluster(checked_options({"configs": PKCS12}), {}, FREE_PORTS)
+
+
+@pytest.mark.parametrize(
+    ("release", "newest"), [("4.3", ssl.TLSVersion.TLSv1_3), ("2.8", ssl.TLSVersion.TLSv1_3),
+        ("2.4", ssl.TLSVersion.TLSv1_2), ("4.3,SSL=2.1", ssl.TLSVersion.TLSv1_2),
+        ("2.1,SSL=4.3", ssl.TLSVersion.TLSv1_3)],
+)  # fmt: skip
+def test_the_versions_of_tls_are_those_of_the_release_unless_they_are_set(release: str, newest: ssl.TLSVersion) -> None:
+    for configs, expected in ((PEM, newest), ({**PEM, "ssl.enabled.protocols": "TLSv1.3"}, ssl.TLSVersion.TLSv1_3)):
+        options = checked_options({"configs": configs, "kafka_version": release})
+        found = next(one for one in plan_cluster(options, {}, FREE_PORTS).listeners.brokers if one.name == "SSL")
+        assert found.security is not None
+        assert found.security.tls is not None
+        assert found.security.tls.context.maximum_version == expected

@@ -57,6 +57,16 @@ async def test_a_broker_with_all_directories_cordoned_gets_no_replica_also_after
         assert [image.brokers[broker_id].cordoned for broker_id in (1, 2, 3)] == [False, True, True]
 
 
+async def test_an_empty_value_ends_the_cordons_of_the_static_configs() -> None:
+    async with klamm.Cluster(brokers=1, log_dirs=2, clock="manual", broker_configs={1: {CORDONS: SECOND}}) as cluster:
+        await cluster.advance(2_000)
+        assert await cordoned(cluster, 1) == [False, True]
+        assert await set_config(cluster, "1", CORDONS, "") == 0
+        assert await cordoned(cluster, 1) == [False, False]
+        assert await set_config(cluster, "1", CORDONS, None) == 0
+        assert await cordoned(cluster, 1) == [False, True]
+
+
 async def test_moves_are_throttled() -> None:
     async with klamm.Cluster(brokers=1, log_dirs=2, clock="manual") as cluster:
         await cluster.create_topic(TOPIC, 1, 1)
