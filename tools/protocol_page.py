@@ -29,22 +29,26 @@ ReplicaStatus.
 
 The table "APIs" on this page contains one row for each API:
 
-- The column "Decoded" contains the versions of the API that Klamm can encode and decode.
-- The column "Flexible since" contains the first version of the API that uses compact encodings and tagged fields.
-  The word "never" means that no version of the API uses these encodings.
-- The column "Served" contains the versions of the API in which Klamm accepts requests from clients. If Klamm
-  accepts no version of the API, the cell is empty.
+- The column "Decoded" contains the versions of the API whose requests and responses Klamm can encode and decode.
+- The column "Flexible since" contains the first version of the API that uses compact encodings and tagged fields
+  (KIP-482). The word "never" means that no version of the API uses compact encodings and tagged fields.
+- The column "Served" contains the versions of the API in which Klamm's brokers or Klamm's controller accept requests.
+  If Klamm accepts no request of the API, the cell is empty.
 - The column "Listener" contains "broker" if the listeners of Klamm's brokers accept requests of the API. The column
-  contains "controller" if the separate listener of the controller accepts requests of the API.
+  contains "controller" if the listener of Klamm's controller accepts requests of the API.
 
-If a client sends a request with an API or a version that Klamm does not serve, the server closes the connection, as
-Apache Kafka does. For ApiVersions requests with an unserved version, the server instead returns UNSUPPORTED_VERSION
-(KIP-511).
+If a client sends a request of an API or a version that Klamm does not serve, Klamm closes the connection, as
+Apache Kafka does. ApiVersions is an exception: if Klamm does not serve the version of an ApiVersions request, Klamm
+returns UNSUPPORTED_VERSION (KIP-511).
 
-Two tools of Klamm encode and decode messages of these APIs:
+Klamm can also encode and decode the records in the metadata log. The tables "Metadata records" and "Control records"
+on this page contain one row for each type of these records, with the id and the versions of the type.
 
-- The shell command [klamm wire](wire.md) converts messages to JSON, and JSON to messages.
-- The [protocol library](protocol-library.md) encodes and decodes messages in Python programs.
+Two tools of Klamm encode and decode requests, responses and these records:
+
+- The shell command [klamm wire](wire.md) converts the bytes of requests, responses and records to JSON, and JSON to
+  bytes.
+- The [protocol library](protocol-library.md) encodes and decodes requests, responses and records in Python programs.
 
 The script `tools/protocol_page.py` generates this page.
 """
