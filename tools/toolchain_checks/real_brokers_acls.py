@@ -66,8 +66,10 @@ class Acls:
             AclOperation.ANY,
             AclPermissionType.ANY,
         )
-        described = self._admin.describe_acls(every).result(CLIENT_SECONDS)
-        expect(set(described) == set(_bindings()), f"the ACLs are {described}")
+        self._clients.wait_for(
+            "both ACLs",
+            lambda: set(self._admin.describe_acls(every).result(CLIENT_SECONDS)) == set(_bindings()),
+        )
         (deleted,) = self._admin.delete_acls([every]).values()
         expect(len(deleted.result(CLIENT_SECONDS)) == len(_bindings()), f"deleted are {deleted.result()}")
         self._clients.wait_for("a refusal", lambda: self._write() == KafkaError.TOPIC_AUTHORIZATION_FAILED)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, PartitionMetadata
 
 from tools.toolchain_checks.joined_brokers import BROKERS, MOST_SIMULATED, JoinedBrokers
 from tools.toolchain_checks.real_brokers_clients import CLIENT_SECONDS, PARTITIONS, RECORDS, Clients
@@ -44,8 +44,6 @@ class BesideSimulated:
         more = [NewPartitions(topic, _MORE) for topic in (REAL_TOPIC, SIMULATED_TOPIC)]
         for made in self._admin.create_partitions(more).values():
             made.result(CLIENT_SECONDS)
-        self._clients.wait_for("more partitions", lambda: len(self._clients.partitions(SIMULATED_TOPIC)) == _MORE)
-        self._clients.wait_for("more partitions", lambda: len(self._clients.partitions(REAL_TOPIC)) == _MORE)
         self._expect_kinds(_MORE)
         mixed = NewTopic("mixed", 1, replica_assignment=[[BROKERS[0], SIMULATED[0]]])
         try:
@@ -56,7 +54,7 @@ class BesideSimulated:
         else:
             expect(False, "a partition has replicas on brokers of both kinds")
         for topic in ("__consumer_offsets", "__transaction_state"):
-            self._expect_replicas(topic, BROKERS)
+            self._expect_replicas(topic, BROKERS, PARTITIONS)
 
     def exchange_records(self) -> None:
         """A transaction in topics of both kinds is committed, and one is aborted; groups read the topics."""
@@ -81,13 +79,18 @@ class BesideSimulated:
 
     def _expect_kinds(self, partitions: int) -> None:
         for topic, among in ((REAL_TOPIC, BROKERS), (SIMULATED_TOPIC, SIMULATED)):
-            expect(len(self._clients.partitions(topic)) == partitions, f"{topic} has other partitions")
-            self._expect_replicas(topic, among)
+            self._expect_replicas(topic, among, partitions)
 
-    def _expect_replicas(self, topic: str, among: Sequence[int]) -> None:
+    def _expect_replicas(self, topic: str, among: Sequence[int], partitions: int) -> None:
+        """In one answer that has all partitions: brokers learn of them one after the other."""
+
+        def whole() -> dict[int, PartitionMetadata]:
+            found = self._clients.partitions(topic)
+            return found if len(found) == partitions else {}
+
         others = [
             f"{topic}-{index}: {partition.replicas}"
-            for index, partition in self._clients.partitions(topic).items()
+            for index, partition in self._clients.wait_for(f"all partitions of {topic}", whole).items()
             if len(partition.replicas) != len(BROKERS) or not set(partition.replicas) <= set(among)
         ]
         expect_none(others, f"partitions with other brokers than {among}")
