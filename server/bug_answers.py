@@ -19,8 +19,8 @@ from klamm.protocol.messages.brokers.alter_replica_log_dirs import AlterReplicaL
 from klamm.protocol.messages.data.produce import ProduceRequest
 
 NAMES = frozenset(
-    {"name", "topic", "topic_id", "resource_type", "resource_name", "index", "partition", "partition_id",
-     "partition_index", "transactional_id"}
+    {"name", "topic", "topic_id", "topic_name", "resource_type", "resource_name", "index", "partition", "partition_id",
+     "partition_index", "transactional_id", "producer_id", "group_id", "key"}
 )  # fmt: skip
 """Fields that name an item, in requests and in responses."""
 CODES = ("error_code", "partition_error_code")

@@ -7,17 +7,18 @@ Kafka's jars.
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from klamm.cluster.server_process import ServerProcess
 from tools.toolchain_checks.fetching import fetched
 from tools.toolchain_checks.java_process import Java
 from tools.toolchain_checks.kafka_jars import cache, find_program, kept_folder
 from tools.toolchain_checks.program import run_program, with_variables
-from tools.toolchain_checks.report import Report
+from tools.toolchain_checks.report import CheckFailed, Report
 
 STORY_SECONDS = 600.0
 BUILD_SECONDS = 600.0
@@ -37,7 +38,8 @@ _CONFIGS = (
 
 def check_stories_in_java(report: Report, java: Java) -> None:
     """The programs of Java's clients, but for Streams. `java` has the programs of tools/conformance/java."""
-    with report.check(_CLAIM.format("Java's clients")):
+    claim = _CLAIM.format("Java's clients")
+    with report.check(f"{claim}, and a storm of fault rules changes none of their counts"):
         _tell_in_java(java)
     with report.check("Java's share consumers get every record though members, leaders and the coordinator crash"):
         _consume_shared(java)
@@ -71,8 +73,40 @@ def with_conformance(java: Java) -> Java:
 
 def _tell_in_java(java: Java) -> None:
     with _cluster() as server:
+        rules = {
+            (name, protocol): server.add_fault(client_id=f"storm-{protocol}", **rule)
+            for protocol, rules in _storms().items()
+            for name, rule in rules.items()
+        }
         arguments = (server.bootstrap_servers, server.control_url)
         java.run("RollingRestart", "RollingRestart", arguments, STORY_SECONDS)
+        for (name, protocol), rule in rules.items():
+            told = server.fault(rule)
+            wanted = told.rule.get("times")
+            if not told.hits or (wanted is not None and told.hits != wanted):
+                raise CheckFailed(f"the rule {name} of storm-{protocol} has {told.hits} hits, not {wanted or 'some'}")
+
+
+def _storms() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    """The rules for Storm.java by the protocol of its group: errors, delays and closed connections. Each rule with
+    `times` hits so often."""
+    of_both: Mapping[str, Mapping[str, Any]] = {
+        "find": {"api": "FindCoordinator", "error": "COORDINATOR_NOT_AVAILABLE", "times": 2},
+        "offsets": {"api": "OffsetFetch", "error": "COORDINATOR_LOAD_IN_PROGRESS", "times": 1, "whole": True},
+        "begin": {"api": "InitProducerId", "error": "COORDINATOR_LOAD_IN_PROGRESS", "times": 2},
+        "commit": {"api": "TxnOffsetCommit", "error": "COORDINATOR_LOAD_IN_PROGRESS", "times": 2},
+        "end": {"api": "EndTxn", "error": "CONCURRENT_TRANSACTIONS", "times": 2, "skip": 1},
+        "write": {"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2, "skip": 2},
+        "lost-answer": {"api": "Produce", "answer": "close", "after": True, "times": 1, "skip": 5},
+        "read": {"api": "Fetch", "error": "NOT_LEADER_OR_FOLLOWER", "times": 1},
+        "slow": {"api": ["Produce", "EndTxn", "Fetch"], "delay_ms": {"min": 1, "max": 20}, "probability": 0.3},
+    }
+    joining: Mapping[str, Mapping[str, Any]] = {
+        "join": {"api": "JoinGroup", "error": "NOT_COORDINATOR", "times": 1},
+        "sync": {"api": "SyncGroup", "error": "NOT_COORDINATOR", "times": 1},
+    }
+    heartbeat = {"api": "ConsumerGroupHeartbeat", "error": "NOT_COORDINATOR", "times": 2}
+    return {"classic": {**of_both, **joining}, "consumer": {**of_both, "heartbeat": heartbeat}}
 
 
 def _count_words(java: Java) -> None:

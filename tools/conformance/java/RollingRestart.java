@@ -65,6 +65,7 @@ final class RollingRestart {
             Demo.play(admin);
             new RollingRestart(admin, arguments[1]).play();
             MovedRecords.play(admin, arguments[0]);
+            Storm.play(admin, arguments[0]);
         } catch (Exception failure) {
             System.err.println(("java: " + failure).replace('\n', ' '));
             System.exit(1);

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Clients of other years tell their stories against `klamm serve --kafka-version 2.1` (docs/old-versions.md).
 
-    python tools/conformance/old/run.py [NAME …]     java, python, node, go, rust, tables, messages; by default all
+    python tools/conformance/old/run.py [NAME …]     java, python, node, go, rust, librdkafka, tables, messages; all
 
-Downloads the clients with Maven, pip, npm, Go and Cargo into a cache, once, and builds them there. `tables` compares
-`kafka-broker-api-versions` of three releases with spec/releases.tsv, `messages` our bytes in the versions that 4.0
-removed with those of Kafka's own classes. Prints a line for each story; exits 1 at the first that fails.
+Downloads the clients with Maven, pip, npm, Go and Cargo into a cache, once, and builds them there (librdkafka with make
+and a C compiler). `tables` compares what `kafka-broker-api-versions` of each release prints with spec/releases.tsv,
+`messages` our bytes in the versions that 4.0 removed with those of Kafka's own classes. Prints a line for each story;
+exits 1 at the first that fails.
 """
 
 import csv
+import json
 import re
 import shutil
 import subprocess
@@ -35,7 +37,22 @@ from tools.toolchain_checks.report import CheckFailed  # noqa: E402
 SECONDS = 300.0
 BUILD_SECONDS = 1_200.0
 JARS = ("kafka-clients:0.11.0.3", "kafka_2.12:2.1.1", "kafka_2.13:2.8.2", "kafka_2.13:3.9.1")
-RELEASES = {"2.1": JARS[1], "2.8": JARS[2], "3.9": JARS[3]}
+RELEASES = {
+    "2.1": JARS[1], "2.4": "kafka_2.12:2.4.1",
+    **{full.rpartition(".")[0]: f"kafka_2.13:{full}" for full in ("2.8.2", "3.0.2", "3.3.2", "3.6.2", "3.9.1")},
+    **{full.rpartition(".")[0]: f"kafka-tools:{full}" for full in ("4.0.0", "4.1.1", "4.2.0", "4.3.0")},
+}  # fmt: skip
+"""The jars with the tools of each release."""
+FIRST_WITHOUT_OLD_PRODUCE = "4.0"
+"""From this release on, brokers list Produce from version 0, though they serve it from 3 on only."""
+_CRATE = """[package]
+name = "old"
+version = "0.1.0"
+[dependencies]
+rdkafka-sys = "=1.0.0"
+"""
+OWN_APIS = 10_000
+"""Klamm's own APIs have such keys."""
 NOT_LISTED = {71, 72}
 """Client metrics, which are listed on request."""
 DRAWN, CHANGED = 20, 40
@@ -136,6 +153,31 @@ def rust() -> None:
         told([str(folder / "target/debug/story"), servers])
 
 
+def librdkafka() -> None:
+    """librdkafka 1.0.0, whose sources are in the crate rdkafka-sys 1.0.0."""
+    folder = work() / "librdkafka"
+    if not (folder / "done").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "src").mkdir(parents=True)
+        (folder / "src" / "lib.rs").touch()
+        (folder / "Cargo.toml").write_text(_CRATE)
+        manifest = run_program(
+            ["cargo", "metadata", "--format-version", "1", "--manifest-path", str(folder / "Cargo.toml")], BUILD_SECONDS
+        )
+        crates = {one["name"]: Path(one["manifest_path"]).parent for one in json.loads(manifest)["packages"]}
+        shutil.copytree(crates["rdkafka-sys"] / "librdkafka", folder / "librdkafka")
+        for step in (["bash", "./configure", "--disable-ssl", "--disable-gssapi"], ["make", "-j2", "libs"]):
+            subprocess.run(step, cwd=folder / "librdkafka", check=True, timeout=BUILD_SECONDS, capture_output=True)
+        (folder / "done").touch()
+    library = folder / "librdkafka" / "src"
+    linked = [f"-I{library}", f"-L{library}", "-lrdkafka", f"-Wl,-rpath,{library}"]
+    story = folder / "story"
+    run_program(["cc", "-Wall", "-o", str(story), str(HERE / "librdkafka_story.c"), *linked], BUILD_SECONDS)
+    with serving("2.1") as servers:
+        for version in ([], ["0.11.0"], ["0.10.0"], ["0.9.0"], ["0.8.2"]):
+            told([str(story), servers, *version])
+
+
 def tables() -> None:
     with (ROOT / "spec" / "releases.tsv").open(newline="") as table:
         rows = list(csv.DictReader(table, delimiter="\t"))
@@ -146,12 +188,16 @@ def tables() -> None:
             for row in rows
             if (row["release"], row["listener"]) == (full, listener) and int(row["api_key"]) not in NOT_LISTED
         }
-        command = ["java", "-Xmx256m", "-cp", jars_of(coordinates), "kafka.admin.BrokerApiVersionsCommand"]
+        if release >= FIRST_WITHOUT_OLD_PRODUCE:
+            expected[0] = 0, expected[0][1]
+        package = "org.apache.kafka.tools" if coordinates.startswith("kafka-tools") else "kafka.admin"
+        command = ["java", "-Xmx256m", "-cp", jars_of(coordinates), f"{package}.BrokerApiVersionsCommand"]
         with serving(release) as servers:
             output = run_program([*command, "--bootstrap-server", servers], SECONDS)
         printed = {
             int(key): (int(first), int(last or first))
             for key, first, last in re.findall(r"\w+\((\d+)\): (\d+)(?: to (\d+))?", output)
+            if int(key) < OWN_APIS
         }
         if printed != expected:
             raise CheckFailed(f"{release}: {sorted(set(printed.items()) ^ set(expected.items()))}")
@@ -185,7 +231,8 @@ def _removed() -> Iterator[message_classes.Schema]:
 
 
 STORIES: dict[str, Callable[[], None]] = {
-    "java": java, "python": python, "node": node, "go": go, "rust": rust, "tables": tables, "messages": messages,
+    "java": java, "python": python, "node": node, "go": go, "rust": rust, "librdkafka": librdkafka, "tables": tables,
+    "messages": messages,
 }  # fmt: skip
 
 
