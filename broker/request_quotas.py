@@ -28,9 +28,9 @@ _EXEMPT: Final = frozenset({4, 5, 6, 7, 27, 52, 53, 54, 55, 56, 58, 59, 62, 63, 
 """APIs between nodes, which no request quota throttles."""
 
 
-def charge_request(brokers: SimulatedBrokers, call: Call, body_bytes: int, now_ms: int) -> int:
-    """Measure a request that has arrived. Returns the time in ms for which its client is throttled. Call it once for
-    each request, if the cluster has quotas at all."""
+def charge_request(brokers: SimulatedBrokers, call: Call, request_bytes: int, now_ms: int) -> int:
+    """Measure a request that has arrived, header and body. Returns the time in ms for which its client is throttled.
+    Call it once for each request, if the cluster has quotas at all."""
     user = user_of(call.principal)
     rates = _rates_of(brokers, call)
     if user is None or rates is None:
@@ -41,14 +41,14 @@ def charge_request(brokers: SimulatedBrokers, call: Call, body_bytes: int, now_m
     if key == produce.API.key and isinstance(call.request, ProduceRequest):
         limit = find_limit(quotas, PRODUCER_BYTE_RATE, user, client_id)
         if limit is not None:
-            throttle_ms = rates.charge(PRODUCER_BYTE_RATE, limit, body_bytes, now_ms)
+            throttle_ms = rates.charge(PRODUCER_BYTE_RATE, limit, request_bytes, now_ms)
         is_unanswered = not call.request.acks
     if key in _EXEMPT or is_unanswered:
         return throttle_ms
     limit = find_limit(quotas, REQUEST_PERCENTAGE, user, client_id)
     if limit is None:
         return throttle_ms
-    percent = (REQUEST_NANOS + BYTE_NANOS * body_bytes) / _NANOS_PER_PERCENT
+    percent = (REQUEST_NANOS + BYTE_NANOS * request_bytes) / _NANOS_PER_PERCENT
     # Bounded, as in Kafka, so that a client with a low percentage is not silent for long.
     request_ms = min(rates.charge(REQUEST_PERCENTAGE, limit, percent, now_ms), rates.windows.length_ms)
     return max(throttle_ms, request_ms)

@@ -247,8 +247,7 @@ class RequestPath:
         charge = self._charge
         if charge is None or not self._controller.image.client_quotas:
             return arrived
-        body_bytes = arrived.frame_bytes - _header_bytes(arrived)
-        throttle_time_ms = charge(arrived.call, body_bytes, self._clock_ms())
+        throttle_time_ms = charge(arrived.call, arrived.frame_bytes, self._clock_ms())
         if not throttle_time_ms:
             return arrived
         return replace(arrived, call=replace(arrived.call, throttle_time_ms=throttle_time_ms))
@@ -340,13 +339,6 @@ class RequestPath:
         arrived = Arrived(call, header, client, frame_bytes, started, arrived_ms)
         self._log(arrived, Answer(response, 0, self._controller.log_end_offset, None, payload=payload))
         return Reply(payload, 0)
-
-
-def _header_bytes(arrived: Arrived) -> int:
-    """The size of a request's header without tagged fields."""
-    client_id, version = arrived.header.client_id, arrived.header.request_api_version
-    is_flexible = arrived.call.api.request_header_version(version) > 1
-    return 10 + len((client_id or "").encode(errors="replace")) + is_flexible
 
 
 def _remember_software(client: Client, request: Message, response: Message | DelayedAnswer | None) -> None:

@@ -53,8 +53,9 @@ def produce_request(size: int, acks: int = 1) -> ProduceRequest:
     return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=data)])
 
 
-def body_bytes(request: ProduceRequest) -> int:
-    return len(encode_request(produce.API, PRODUCE_VERSION, 7, "peer", request)) - len("peer") - 11
+def request_bytes(request: ProduceRequest, client_id: str = "peer") -> int:
+    """What counts: header and body."""
+    return len(encode_request(produce.API, PRODUCE_VERSION, 7, client_id, request))
 
 
 def fetch_request(offset: int = 0, max_bytes: int = 1 << 20) -> FetchRequest:
@@ -82,12 +83,23 @@ async def test_a_producer_writes_its_byte_rate(autojump_clock: MockClock) -> Non
         peer = await with_topic(running)
         await set_quotas(running, {"client-id": "peer"}, producer_byte_rate=RATE)
         request = produce_request(200)
-        size = body_bytes(request)
+        size = request_bytes(request)
         began, sent = trio.current_time(), [0] * SPANS
         while (passed := trio.current_time() - began) < SPANS * ALL_WINDOWS_SECONDS:
             sent[int(passed / ALL_WINDOWS_SECONDS)] += size
             await ask(peer, produce.API, PRODUCE_VERSION, request)
         assert [total / ALL_WINDOWS_SECONDS for total in sent] == [pytest.approx(RATE, rel=TOLERANCE)] * SPANS
+
+
+@pytest.mark.parametrize("client_id", ["a", "b" * 3_000])
+async def test_the_header_of_a_produce_request_counts(autojump_clock: MockClock, client_id: str) -> None:
+    """As measured with Apache Kafka 4.3: one ms of throttle time for each byte beyond those of ten windows."""
+    async with open_test_server() as running:
+        peer = await with_topic(running)
+        await set_quotas(running, {"client-id": None}, producer_byte_rate=1000)
+        request = produce_request(20_000)
+        answer = await ask(peer, produce.API, PRODUCE_VERSION, request, client_id)
+        assert answer.throttle_time_ms == request_bytes(request, client_id) - 10_000
 
 
 async def test_a_consumer_reads_its_byte_rate(autojump_clock: MockClock) -> None:
