@@ -49,7 +49,7 @@ def main() -> int:
         follow = [sys.executable, "-m", "klamm", "follow", "--bootstrap-controller", f"127.0.0.1:{ports}"]
         follow += ["--data-dir", str(copy), *(["--command-config", str(client)] if secure else [])]
         restarts, kills = _play(java, properties, follow, f"127.0.0.1:{ports + 1}", given.seconds)
-        compared = _compare(folder / "data" / LOG_FOLDER, copy / LOG_FOLDER)
+        compared = compare_copy(folder / "data" / LOG_FOLDER, copy / LOG_FOLDER)
     sys.stdout.write(f"{given.security}: {restarts} restarts of the node, {kills} of the follower: {compared}\n")
     return 0
 
@@ -105,7 +105,7 @@ async def _work(servers: str, number: int) -> int:
     return number
 
 
-def _compare(theirs: Path, ours: Path) -> str:
+def compare_copy(theirs: Path, ours: Path) -> str:
     """Compare segment by segment. Raises CheckFailed."""
     names = sorted(path.name for path in ours.glob("*.log"))
     expect(bool(names), "the copy has no segment")

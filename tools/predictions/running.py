@@ -1,0 +1,70 @@
+"""Runs cases one after the other, each on a copy that is up to date."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from klamm import ElectionType
+from klamm.admin.connection import Connection, open_connection
+from klamm.controller.metadata.partition import NO_LEADER
+from klamm.server.addresses import Address, decode_listen
+from klamm.twin.followed_log import FollowedLog
+from klamm.twin.follower import Follower
+from tools.predictions.cases import CaseResult, run_case
+from tools.predictions.sides import RealSide, ask
+from tools.predictions.steps import Elect, Step
+from tools.toolchain_checks.real_cluster import RealCluster
+
+TWIN_CONFIGS: Final[Mapping[str, str]] = {"auto.leader.rebalance.enable": "false"}
+REAL_CONFIGS: Final[Mapping[str, str]] = {
+    **TWIN_CONFIGS,
+    "broker.session.timeout.ms": "6000",
+    "broker.heartbeat.interval.ms": "500",
+    "unclean.leader.election.interval.ms": "86400000",
+}
+"""Static configs: a lost broker is fenced after six seconds, and no periodic election happens beside the cases."""
+MAX_ANSWER_BYTES: Final = 100 << 20
+
+
+async def run_cases(
+    cluster: RealCluster, copy: Path, cases: int, seed: int, say: Callable[[str], None]
+) -> list[CaseResult]:
+    """The results of so many cases, each drawn by a number of its own."""
+    real, found = RealSide(cluster), []
+    for number in range(cases):
+        await _elect_all(real)
+        await follow_once(cluster.controller, copy)
+        result = await run_case(real, copy, TWIN_CONFIGS, Random(f"{seed}/{number}"))
+        found.append(result)
+        verdict = "as predicted" if result.is_as_predicted else "NOT AS PREDICTED"
+        say(f"case {number}: {verdict}: {'; '.join(map(worded, result.steps))}")
+        for step, difference in result.differences:
+            say(f"  case {number}, {worded(step)}:\n    {difference}")
+    return found
+
+
+async def _elect_all(real: RealSide) -> None:
+    """Elect leaders where the periodic task would: the brokers of a twin have just registered, which elects them."""
+    if any(found.leader == NO_LEADER for found in real.state().partitions.values()):
+        await ask(real.cluster.bootstrap_servers, Elect(None, ElectionType.UNCLEAN))
+        await real.settle(None)
+
+
+async def follow_once(controller: str, copy: Path) -> None:
+    """Bring the copy up to date."""
+    log = FollowedLog(copy)
+    try:
+        follower = Follower(log, [decode_listen(controller)], _connect, lambda _: None, timeout_seconds=60.0)
+        await follower.follow(until_caught_up=True)
+    finally:
+        log.close()
+
+
+async def _connect(address: Address) -> Connection:
+    return await open_connection(address, "klamm-predictions", MAX_ANSWER_BYTES)
+
+
+def worded(step: Step) -> str:
+    """A step in a line."""
+    return str(step)
