@@ -22,6 +22,7 @@ from tools.page_in_browser.chromium import (
     open_chromium,
     put_playwright_on_the_path,
 )
+from tools.page_in_browser.modules import check_cells, check_layout, check_many_brokers, check_touched
 from tools.toolchain_checks.report import CheckFailed, Report, expect
 
 SECONDS: Final = 120.0
@@ -71,8 +72,12 @@ def _check_all(report: Report, browser: Any) -> None:
                 check_clock(page, server)
             with report.check("a leader is moved with the keyboard alone"):
                 check_keyboard(page, server)
+            with report.check("of 1,000 brokers 60 are shown at a time, and those that change are updated"):
+                check_many_brokers(page)
             with report.check("the page keeps partitions as they come, grow, change and go"):
                 check_cells(page)
+            with report.check("a cell that is drawn alone looks as if all were drawn"):
+                check_touched(page)
             with report.check("the places of cells on the map are those that are hit"):
                 check_layout(page)
         with report.check(f"the page fits {NARROW} pixels"), opened(browser, server.control_url, width=NARROW) as page:
@@ -260,99 +265,6 @@ def check_keyboard(page: Any, server: klamm.ServerProcess) -> None:
     page.focus("#map")
     page.keyboard.press("Escape")
     wait_until(lambda: not page.is_visible("#partition"), "Escape does not close the partition")
-
-
-_LAYOUT: Final = """async () => {
-  const { Layout } = await import("/page/layout.js");
-  let seed = 7;
-  const random = (below) => (seed = (seed * 48271) % 2147483647) % below;
-  for (let round = 0; round < 60; round++) {
-    const topics = Array.from({ length: 1 + random(round < 30 ? 20 : 900) }, () => ({ count: random(200) }));
-    const layout = new Layout(topics, 200 + random(2000), 100 + random(900), 1 + random(2), random(7) - 3);
-    for (let at = 0; at < topics.length; at++) {
-      for (const index of [0, topics[at].count - 1, random(1 + topics[at].count)]) {
-        if (index < 0 || index >= topics[at].count) continue;
-        const [x, y] = layout.place(at, index);
-        const found = layout.hit(x + 1, y + 1);
-        if (!found || found[0] !== at || found[1] !== index) return `${JSON.stringify(found)} for ${at}-${index}`;
-      }
-    }
-  }
-  return "";
-}"""
-
-
-_CELLS: Final = """async () => {
-  const { Cells } = await import("/page/cells.js");
-  let seed = 11;
-  const random = (below) => (seed = (seed * 48271) % 2147483647) % below;
-  const store = new Cells();
-  const model = new Map();
-  const bytesOf = (rows) => {
-    const bytes = new Uint8Array(16 * rows.length);
-    const words = new DataView(bytes.buffer);
-    rows.forEach(([row, index, leader, ...rest], at) => {
-      words.setUint32(16 * at, row, true);
-      words.setUint32(16 * at + 4, index, true);
-      words.setInt32(16 * at + 8, leader, true);
-      rest.forEach((value, place) => words.setUint8(16 * at + 12 + place, value));
-    });
-    return bytes;
-  };
-  const cell = () => [random(9) - 1, random(64), random(4), random(4), random(2)];
-  let rows = 0;
-  for (let step = 0; step < 400; step++) {
-    const known = [...model.keys()];
-    const row = known[random(known.length || 1)];
-    const what = random(10);
-    if (what < 2 || row === undefined) {
-      model.set(rows, []);
-      store.addTopic(rows, `t${rows}`);
-      rows++;
-    } else if (what === 2) {
-      model.delete(row);
-      store.removeTopics([row, 10 ** 6]);
-    } else if (what < 6) {
-      const added = Array.from({ length: 1 + random(300) }, cell);
-      const from = model.get(row).length;
-      model.get(row).push(...added);
-      store.write(bytesOf(added.map((one, at) => [row, from + at, ...one])));
-    } else if (model.get(row).length) {
-      const index = random(model.get(row).length);
-      model.get(row)[index] = cell();
-      store.write(bytesOf([[row, index, ...model.get(row)[index]], [10 ** 6, 0, ...cell()]]));
-    }
-    if (step === 200) {
-      const all = [...model].flatMap(([row, cells]) => cells.map((one, index) => [row, index, ...one]));
-      store.load([...model.keys()].map((row) => [row, `t${row}`]), bytesOf(all.reverse()));
-    }
-    const counts = [0, 0, 0];
-    for (const topic of store.topics) {
-      const cells = model.get(topic.row);
-      if (!cells || cells.length !== topic.count) return `${topic.count} partitions in step ${step}`;
-      cells.forEach((one, index) => {
-        const arrays = [store.leader, store.state, store.isr, store.replicas, store.placeholders];
-        const found = arrays.map((array) => array[topic.first + index]);
-        if (String(found) !== String(one)) throw new Error(`step ${step}: ${found} is not ${one}`);
-        [1, 2, 4].forEach((bit, at) => { counts[at] += Number((one[1] & bit) !== 0); });
-      });
-    }
-    if (store.topics.length !== model.size) return `${store.topics.length} topics in step ${step}`;
-    const kept = [store.offline, store.underReplicated, store.underMinIsr];
-    if (String(counts) !== String(kept)) return `counts in step ${step}`;
-  }
-  return "";
-}"""
-
-
-def check_cells(page: Any) -> None:
-    wrong = page.evaluate(_CELLS)
-    expect(wrong == "", wrong)
-
-
-def check_layout(page: Any) -> None:
-    wrong = page.evaluate(_LAYOUT)
-    expect(wrong == "", f"another cell is hit: {wrong}")
 
 
 def check_narrow(page: Any) -> None:

@@ -26,6 +26,10 @@ REST: Final = 4
 POLL_SECONDS: Final = 0.25
 SLOW_POLL_SECONDS: Final = 1.0
 """For the panel of groups, which is the most work."""
+BROKERS_AT_ONCE: Final = 64
+"""Requests are served after so many brokers."""
+BROKERS_REST: Final = 19
+"""The panel of brokers is made again after so many times as long as it took: milliseconds for 1,000 brokers."""
 UNWATCHED_SECONDS: Final = 10.0
 """How long the feed goes on without a page: one that reconnects needs no snapshot then."""
 MAX_CHANGED: Final = 262_144
@@ -50,7 +54,9 @@ class Feed:
         self._topics: dict[int, str | None] = {}
         self._sent: dict[str, bytes] = {}
         self._seq = -1
-        self._groups_at = 0.0
+        self._groups_at = self._brokers_at = 0.0
+        self._brokers: dict[int, bytes] = {}
+        """What was sent of each broker."""
         server.observed.subscribe(self._follow)
 
     def watch(self) -> None:
@@ -66,6 +72,8 @@ class Feed:
     def begin_again(self) -> None:
         """Send every panel once more: a new page has seen a state between two events."""
         self._sent.clear()
+        self._brokers.clear()
+        self._brokers_at = 0.0
 
     def _follow(self, delta: Delta) -> None:
         if not self._is_running:
@@ -106,7 +114,7 @@ class Feed:
 
     def _forget(self) -> None:
         self._keys, self._changed, self._topics = [], 0, {}
-        self._sent.clear()
+        self.begin_again()
 
     async def _publish(self) -> None:
         topics, self._topics = self._topics, {}
@@ -129,7 +137,6 @@ class Feed:
     async def _publish_panels(self) -> None:
         panels: dict[str, Callable[[], Any]] = {
             "cluster": self.panels.cluster,
-            "brokers": self.panels.brokers,
             "moves": self.panels.moves,
             "faults": self.panels.faults,
             "clock": self.panels.clock,
@@ -143,9 +150,31 @@ class Feed:
             if self._sent.get(name) != content:
                 self._sent[name] = content
                 self.events.add(name, content)
+        await self._publish_brokers()
         if found := self.panels.requests(self._seq):
             self._seq = found[-1]["seq"]
             self.events.add("requests", encoded(found))
+
+    async def _publish_brokers(self) -> None:
+        """The brokers that differ from what was sent, because a move of a leader changes two of a thousand."""
+        if trio.current_time() < self._brokers_at:
+            return
+        broker_ids, changed, worked = self.panels.broker_ids(), list[bytes](), 0.0
+        for first in range(0, len(broker_ids), BROKERS_AT_ONCE):
+            await trio.lowlevel.checkpoint()
+            began = trio.current_time()
+            for broker in self.panels.brokers(broker_ids[first : first + BROKERS_AT_ONCE]):
+                content = encoded(broker)
+                if self._brokers.get(broker["id"]) != content:
+                    self._brokers[broker["id"]] = content
+                    changed.append(content)
+            worked += trio.current_time() - began
+        removed = sorted(self._brokers.keys() - set(broker_ids))
+        for broker_id in removed:
+            del self._brokers[broker_id]
+        if changed or removed:
+            self.events.add("brokers", b'{"changed":[%b],"removed":%b}' % (b",".join(changed), encoded(removed)))
+        self._brokers_at = trio.current_time() + BROKERS_REST * worked
 
 
 def encoded(content: object) -> bytes:

@@ -3,6 +3,7 @@
 Each panel is a bounded amount of work and of bytes, whatever the cluster holds.
 """
 
+from collections.abc import Iterable
 from heapq import nsmallest
 from itertools import islice
 from typing import Any, Final
@@ -66,8 +67,12 @@ class Panels:
             "groups": group_count(self._server),
         }
 
-    def brokers(self) -> list[dict[str, Any]]:
-        """All brokers, those that are no part of this process included, by id."""
+    def broker_ids(self) -> list[int]:
+        """The ids of all brokers, those that are no part of this process included."""
+        return sorted(self._server.brokers.by_id.keys() | self._server.image.brokers.keys())
+
+    def brokers(self, broker_ids: Iterable[int] | None = None) -> list[dict[str, Any]]:
+        """These brokers, as far as they are there; None: all brokers."""
         image, simulated = self._server.image, self._server.brokers.by_id
         extra, rule_ids = self._uncounted_replicas(), {state.rule_id for state in self._server.faults.all()}
         if self._leaders is None:
@@ -84,7 +89,8 @@ class Panels:
                 "no_disk": AWAY.format(broker_id) in rule_ids,
                 "log_dirs": _log_dirs(simulated.get(broker_id)),
             }
-            for broker_id in sorted(simulated.keys() | image.brokers.keys())
+            for broker_id in (self.broker_ids() if broker_ids is None else broker_ids)
+            if broker_id in simulated or broker_id in image.brokers
         ]
 
     def _state_of(self, broker: SimulatedBroker | None, registered: BrokerState | None) -> dict[str, Any]:

@@ -3,33 +3,92 @@
 import { ask } from "./api.js";
 import { byId, h, keyed, number, setText } from "./dom.js";
 
+const AT_ONCE = 60; // cards that are shown; the others are found by the filter, or page by page
+
 export class Brokers {
   constructor(run) {
     this.run = run;
-    this.list = [];
+    this.list = []; // by id
+    this.known = new Map();
+    this.filter = "";
+    this.from = 0; // the place of the first shown one among those that the filter finds
+    this.isAsked = false;
     byId("clean-logs").addEventListener("click", () => run("retention and compaction are applied", () => ask("POST", "/logs/clean")));
     byId("take-snapshot").addEventListener("click", () => run("a snapshot of the metadata log is durable", () => ask("POST", "/snapshot")));
     byId("add-broker").addEventListener("click", () => run("a broker is added", () => ask("POST", "/brokers")));
+    byId("broker-filter").addEventListener("input", (event) => {
+      this.filter = event.target.value.trim().toLowerCase();
+      this.from = 0;
+      this.show();
+    });
+    byId("brokers-back").addEventListener("click", () => this.turn(-AT_ONCE));
+    byId("brokers-on").addEventListener("click", () => this.turn(AT_ONCE));
   }
 
-  show(list) {
-    this.list = list;
+  load(list) {
+    this.known.clear();
+    this.change(list, []);
+  }
+
+  change(changed, removed) {
+    for (const broker of changed) this.known.set(broker.id, broker);
+    for (const id of removed) this.known.delete(id);
+    this.list = [...this.known.values()].sort((one, other) => one.id - other.id);
+    if (this.isAsked) return;
+    this.isAsked = true;
+    requestAnimationFrame(() => {
+      this.isAsked = false;
+      this.show();
+    });
+  }
+
+  turn(by) {
+    this.from += by;
+    this.show();
+  }
+
+  found() {
+    if (this.filter === "") return this.list;
+    const words = (broker) => [`broker ${broker.id}`, broker.rack ?? "", broker.address, stateOf(broker)[0]];
+    return this.list.filter((broker) => String(broker.id) === this.filter
+      || words(broker).some((word) => word.toLowerCase().includes(this.filter)));
+  }
+
+  show() {
+    const found = this.found();
+    // By rack, so that the shown ones are in few racks.
+    const inOrder = found.length > AT_ONCE ? [...found].sort((one, other) => compare(one.rack ?? "", other.rack ?? "") || one.id - other.id) : found;
+    this.from = Math.max(0, Math.min(this.from, AT_ONCE * Math.floor((found.length - 1) / AT_ONCE)));
+    const shown = inOrder.slice(this.from, this.from + AT_ONCE);
+    this.showPlace(shown.length, found.length);
     const racks = new Map();
-    for (const broker of list) {
+    for (const broker of shown) {
       const rack = broker.rack ?? "";
       if (!racks.has(rack)) racks.set(rack, []);
       racks.get(rack).push(broker);
     }
     const most = { replicas: 1, leaders: 1 };
-    for (const broker of list) {
+    for (const broker of this.list) {
       most.replicas = Math.max(most.replicas, broker.counted);
       most.leaders = Math.max(most.leaders, broker.leaders);
     }
-    const named = [...racks].sort(([one], [other]) => (one < other ? -1 : 1));
+    const named = [...racks].sort(([one], [other]) => compare(one, other));
     keyed(byId("brokers"), named, ([rack]) => rack, ([rack]) => this.createRack(rack), (element, [, brokers]) => {
-      keyed(element.querySelector(".cards"), brokers, (broker) => broker.id, (broker) => this.create(broker),
-        (card, broker) => this.update(card, broker, most));
+      keyed(element.querySelector(".cards"), brokers, (broker) => broker.id, (broker) => this.create(broker), (card, broker) => {
+        if (card.broker === broker && card.replicas === most.replicas && card.leaders === most.leaders) return;
+        Object.assign(card, most);
+        this.update(card, broker, most);
+      });
     });
+  }
+
+  showPlace(shown, found) {
+    const isLarge = this.list.length > AT_ONCE;
+    byId("broker-tools").hidden = !isLarge;
+    if (!isLarge) return;
+    setText(byId("brokers-place"), shown ? `${number(this.from + 1)}–${number(this.from + shown)} of ${number(found)}` : "none");
+    byId("brokers-back").disabled = this.from === 0;
+    byId("brokers-on").disabled = this.from + shown >= found;
   }
 
   createRack(rack) {
@@ -59,7 +118,7 @@ export class Brokers {
     return card;
   }
 
-  // The rarer verbs. They are created when they are first opened, so that the cards of 1,000 brokers have fewer elements.
+  // The rarer verbs. They are created when they are first opened, so that the cards have fewer elements.
   addMore(details, id, verb, card) {
     if (details.querySelector(".verbs")) return;
     details.append(
@@ -104,6 +163,8 @@ export class Brokers {
       h("button", { class: "repair", "aria-label": `Repair ${path} of broker ${id}`, onclick: change(false, "is repaired") }, "Repair"));
   }
 }
+
+const compare = (one, other) => (one < other ? -1 : one > other ? 1 : 0);
 
 function updateLogDir(row, directory) {
   setText(row.children[1], directory.failed ? "failed" : directory.online ? "online" : "offline until the next start");

@@ -15,6 +15,7 @@ const STATES = [
   ["offline", "no leader", "--cell-offline"],
 ];
 const ISR_STEPS = 5;
+const MOST_TOUCHED = 4096; // cells up to which they are drawn alone
 const [LEAST_HEIGHT, MOST_HEIGHT, PART_OF_WINDOW] = [180, 460, 0.46]; // in CSS pixels
 
 export class HeatMap {
@@ -32,7 +33,11 @@ export class HeatMap {
     this.moves = new Map();
     this.brokers = [];
     this.drawn = 0; // for measurements
+    this.drawnWhole = 0;
     this.isAsked = false;
+    this.isWhole = true; // whether the next frame draws all cells
+    this.touched = []; // the cells that it draws otherwise, as [topic, partition]
+    this.named = []; // the topics of the last whole frame, as [place, y]
     this.layout = null;
     this.readColours();
     this.listen();
@@ -107,8 +112,19 @@ export class HeatMap {
     this.arrange();
   }
 
+  // Some cells have changed: pairs of a topic's row and a partition, in every fourth word.
+  touch(words) {
+    for (let at = 0; at < words.length && !this.isWhole; at += 4) {
+      const topic = this.store.byRow.get(words[at]);
+      if (topic !== undefined) this.touched.push([topic, words[at + 1]]);
+      this.isWhole = this.touched.length > MOST_TOUCHED;
+    }
+    this.ask(this.isWhole);
+  }
+
   // Draws with the next frame.
-  ask() {
+  ask(isWhole = true) {
+    this.isWhole ||= isWhole;
     if (this.isAsked) return;
     this.isAsked = true;
     requestAnimationFrame(() => {
@@ -172,30 +188,56 @@ export class HeatMap {
   // -- drawing ------------------------------------------------------------------------------------------------------
 
   draw() {
-    const { layout, store, pixels, canvas } = this;
     const top = this.top();
+    if (this.isWhole) this.drawAll(top);
+    else for (const [topic, index] of this.touched) this.drawAlone(topic, index, top);
+    this.isWhole = false;
+    this.touched = [];
+    this.context.putImageData(this.image, 0, 0);
+    if (this.layout.isNamed) this.drawNames(this.named);
+    this.drawCursor(top);
+    this.drawn++;
+  }
+
+  drawAll(top) {
+    const { layout, store, pixels, canvas } = this;
     pixels.fill(this.background);
     const bottom = top + canvas.height;
-    const named = [];
+    this.named = [];
     for (let at = layout.topicAt(top); at < layout.topics.length; at++) {
       const topic = layout.topics[at];
       const [, y] = layout.place(at, 0);
       if (y - layout.above >= bottom && layout.isNamed) break;
       if (y >= bottom) break;
-      named.push([at, y - top]);
+      this.named.push([at, y - top]);
       this.drawTopic(at, topic, store, top, bottom);
     }
-    this.context.putImageData(this.image, 0, 0);
-    if (layout.isNamed) this.drawNames(named);
-    this.drawCursor(top);
-    this.drawn++;
+    this.drawnWhole++;
+  }
+
+  drawAlone(topic, index, top) {
+    const at = this.placeOf(topic);
+    if (at === undefined || index >= topic.count) return;
+    const [x, y] = this.layout.place(at, index);
+    this.drawCell(x, y, this.colour(this.store, topic.first + index), top, top + this.canvas.height);
+  }
+
+  drawCell(x, y, colour, top, bottom) {
+    const { pixels } = this;
+    const side = this.layout.size - this.layout.gap;
+    const width = this.canvas.width;
+    const rowsFrom = Math.max(0, top - y);
+    const rowsTo = Math.min(side, bottom - y);
+    for (let row = rowsFrom; row < rowsTo; row++) {
+      const start = (y - top + row) * width + x;
+      if (side <= 4) for (let pixel = start; pixel < start + side; pixel++) pixels[pixel] = colour;
+      else pixels.fill(colour, start, start + side);
+    }
   }
 
   drawTopic(at, topic, store, top, bottom) {
-    const { layout, pixels, canvas } = this;
-    const { columns, size, gap } = layout;
-    const side = size - gap;
-    const width = canvas.width;
+    const { layout } = this;
+    const { columns, size } = layout;
     const [, first] = layout.place(at, 0);
     // Lines above and below of what is visible are skipped.
     const skipped = Math.max(0, Math.floor((top - first) / size) - 1) * columns;
@@ -203,15 +245,7 @@ export class HeatMap {
     let [x, y] = layout.place(at, from);
     const end = layout.left + columns * size;
     for (; from < topic.count && y < bottom; from++) {
-      const slot = topic.first + from;
-      const colour = this.colour(store, slot);
-      const rowsFrom = Math.max(0, top - y);
-      const rowsTo = Math.min(side, bottom - y);
-      for (let row = rowsFrom; row < rowsTo; row++) {
-        const start = (y - top + row) * width + x;
-        if (side <= 4) for (let pixel = start; pixel < start + side; pixel++) pixels[pixel] = colour;
-        else pixels.fill(colour, start, start + side);
-      }
+      this.drawCell(x, y, this.colour(store, topic.first + from), top, bottom);
       x += size;
       if (x + size > end) {
         x = layout.left;

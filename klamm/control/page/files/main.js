@@ -54,8 +54,10 @@ const take = {
   cells(data) {
     const bytes = decoded(data);
     cells.write(bytes);
-    if (partition.at && concerns(bytes)) partition.refresh();
-    changed();
+    const words = new Uint32Array(bytes.buffer);
+    if (partition.at && concerns(words)) partition.refresh();
+    map.touch(words);
+    tiles();
   },
   topics(data) {
     const { added, removed } = JSON.parse(data);
@@ -69,7 +71,10 @@ const take = {
     tiles();
   },
   brokers(data) {
-    takeBrokers(JSON.parse(data));
+    const { changed, removed } = JSON.parse(data);
+    brokers.change(changed, removed);
+    if (removed.length || map.brokers.length !== brokers.list.length) map.setBrokers(brokers.list);
+    tiles();
   },
   groups(data) {
     groups = JSON.parse(data);
@@ -89,18 +94,11 @@ const take = {
   },
 };
 
-function concerns(bytes) {
-  const words = new Uint32Array(bytes.buffer);
+function concerns(words) {
   for (let at = 0; at < words.length; at += 4) {
     if (words[at] === partition.at.row && words[at + 1] === partition.at.index) return true;
   }
   return false;
-}
-
-function takeBrokers(list) {
-  brokers.show(list);
-  map.setBrokers(list);
-  tiles();
 }
 
 function takeMoves(found) {
@@ -135,7 +133,8 @@ async function begin() {
   setText(byId("cluster-id"), cluster.cluster_id);
   document.title = `Klamm ${cluster.cluster_id}`;
   cells.load(head.topics, bytes);
-  takeBrokers(head.brokers);
+  brokers.load(head.brokers);
+  map.setBrokers(brokers.list);
   map.arrange();
   takeMoves(head.moves);
   showGroups(groups, cluster.groups);
@@ -228,5 +227,5 @@ byId("add-rule").addEventListener("click", addRule);
 byId("rule").addEventListener("keydown", (event) => { if (event.key === "Enter") addRule(); });
 
 takeTokenFromAddress();
-window.klamm = { cells, map }; // for measurements
+window.klamm = { brokers, cells, map }; // for measurements and checks
 live();

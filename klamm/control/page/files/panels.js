@@ -66,6 +66,7 @@ export class Requests {
   constructor() {
     this.lines = [];
     this.isHeld = false;
+    this.isAsked = false;
     byId("only-errors").addEventListener("change", () => this.show());
     const hold = byId("hold");
     hold.addEventListener("click", () => {
@@ -90,7 +91,13 @@ export class Requests {
       const dropped = Math.min(surplus, Math.max(0, fine.length - REQUESTS / 2));
       this.lines = [...failed.slice(Math.max(0, surplus - dropped)), ...fine.slice(dropped)].sort((one, other) => one.seq - other.seq);
     }
-    this.show();
+    // Once for all events of a frame.
+    if (this.isAsked) return;
+    this.isAsked = true;
+    requestAnimationFrame(() => {
+      this.isAsked = false;
+      this.show();
+    });
   }
 
   show() {

@@ -31,6 +31,7 @@ class Page:
     cells: dict[tuple[int, int], Cell]
     events: list[tuple[str, Any]] = field(default_factory=list)
     number: int = -1
+    brokers: dict[int, dict[str, Any]] = field(default_factory=dict)
     is_over: bool = False
     unparsed: str = ""
 
@@ -49,6 +50,11 @@ class Page:
                 self.events.append((name, found))
             else:
                 self.events.append((name, json.loads(data)))
+            if name == "brokers":
+                changed, removed = self.events[-1][1]["changed"], self.events[-1][1]["removed"]
+                self.brokers |= {one["id"]: one for one in changed}
+                for broker_id in removed:
+                    del self.brokers[broker_id]
 
     def last(self, name: str) -> Any:
         """The newest state of a panel."""
@@ -68,7 +74,8 @@ async def take_snapshot(cluster: ControlledCluster) -> Page:
     length = int.from_bytes(content[:4], "little")
     assert length % 4 == 0
     head = json.loads(content[4 : 4 + length])
-    return Page(head, cells_of(content[4 + length :]), number=head["seq"])
+    brokers = {one["id"]: one for one in head["brokers"]}
+    return Page(head, cells_of(content[4 + length :]), number=head["seq"], brokers=brokers)
 
 
 @asynccontextmanager

@@ -1,9 +1,11 @@
 """The events behind a snapshot: what changed, once, in order, and bounded for a page that does not read."""
 
 import http.client
+import itertools
 import json
 import time
 from contextlib import closing
+from typing import Any
 
 import pytest
 import trio
@@ -17,6 +19,7 @@ from klamm.control.page import responses, routes
 from klamm.control.page.cells import UNDER_MIN_ISR
 from klamm.control.page.events import Events
 from klamm.control.page.feed import POLL_SECONDS
+from klamm.control.page.panels import Panels
 from klamm.protocol.records.configs import ConfigRecord
 from tests.klamm.control.control_cluster import ControlledCluster, controlled_cluster
 from tests.klamm.control.page.open_page import HOST, listening, take_snapshot
@@ -49,8 +52,7 @@ async def test_a_page_follows_what_happens(clock: trio.testing.MockClock) -> Non
             await cluster.server.stop_broker(2)
             image, settings = cluster.server.image, cluster.server.observed.settings
             await page.until(lambda: page.cells == expected(image, settings))
-            await page.until(lambda: not page.last("brokers")[1]["up"])
-            assert page.last("brokers")[1]["leaders"] == 0
+            await page.until(lambda: not page.brokers[2]["up"] and page.brokers[2]["leaders"] == 0)
             async with klamm.AdminClient(cluster.server.bootstrap_servers) as admin:
                 await admin.delete_topics(["gone"])
             await page.until(lambda: page.last("topics")["removed"] == [topics["added"][1][0]])
@@ -99,6 +101,57 @@ async def test_panels_are_sent_when_they_differ(clock: trio.testing.MockClock) -
             (rule,) = data
             assert (name, rule["key"], rule["hits"]) == ("faults", "first", 0)
             assert rule["rule"] == {"client_id": "<b>*", "api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER"}
+
+
+async def test_the_brokers_that_differ_are_sent(clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A move of a leader sends two brokers, and a broker that is gone is named; in pieces of one broker, too."""
+    monkeypatch.setattr(feed_module, "BROKERS_AT_ONCE", 1)
+    async with controlled_cluster(brokers=4) as cluster:
+        await create(cluster, NewTopic("orders", replica_assignments={0: [1, 3], 1: [2, 3], 2: [4, 3]}))
+        page = await take_snapshot(cluster)
+        async with listening(cluster, page):
+            await trio.sleep(2)
+            page.events.clear()
+            await cluster.server.steering.move_leader("orders", 0, 3)
+            await page.until(lambda: page.brokers[3]["leaders"] == 1)
+            sent = [data for name, data in page.events if name == "brokers"]
+            assert [[one["id"] for one in data["changed"]] for data in sent] == [[1, 3]]
+            assert [data["removed"] for data in sent] == [[]]
+            await cluster.server.remove_broker(4)
+            await page.until(lambda: 4 not in page.brokers)
+            page.events.clear()
+            await trio.sleep(2)
+            assert "brokers" not in [name for name, _ in page.events]  # once is enough
+            assert page.brokers == {one["id"]: one for one in (await take_snapshot(cluster)).head["brokers"]}
+
+
+async def test_the_panel_of_brokers_rests_after_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it takes 20 ms, it is made at most every 400 ms, and the last change is sent."""
+    made: list[float] = []
+    brokers = Panels.brokers
+
+    def slow(panels: Panels, broker_ids: list[int] | None = None) -> list[dict[str, Any]]:
+        made.append(trio.current_time())
+        end = time.monotonic() + 0.02
+        while time.monotonic() < end:
+            pass
+        return brokers(panels, broker_ids)
+
+    async with controlled_cluster() as cluster:
+        await create(cluster, NewTopic("orders", 1, 3))
+        page = await take_snapshot(cluster)
+        monkeypatch.setattr(Panels, "brokers", slow)
+        async with listening(cluster, page):
+            begun = trio.current_time()
+            leader = 1
+            while trio.current_time() < begun + 1.2:
+                leader = leader % 3 + 1
+                await cluster.server.steering.move_leader("orders", 0, leader)
+                await trio.sleep(0.05)
+            await page.until(lambda: page.brokers[leader]["leaders"] == 1)
+        gaps = [later - earlier for earlier, later in itertools.pairwise(made)]
+        assert min(gaps) > 0.02 * feed_module.BROKERS_REST
+        assert len(made) <= 5
 
 
 async def test_another_snapshot_lets_every_panel_be_sent_again(clock: trio.testing.MockClock) -> None:
