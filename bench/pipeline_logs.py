@@ -6,6 +6,8 @@ encoding them anew.
 """
 
 import uuid
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from struct import Struct
 from typing import Final
@@ -43,10 +45,9 @@ def write_log(folder: Path, records: int, cluster: int = 0) -> int:
     brokers = _brokers()
     data = bytearray(brokers)
     offset, segment = 2 * BROKERS, 0
-    batches = _batches()
     for topic in range(records // RECORDS_PER_TOPIC):
-        for batch, count in batches:
-            data += _renumbered(batch, offset, cluster, topic)
+        for batch, count in topic_batches(topic, offset, cluster):
+            data += batch
             offset += count
         if len(data) >= _SEGMENT_BYTES:
             (log / f"{segment:020d}.log").write_bytes(data)
@@ -76,6 +77,14 @@ def _brokers() -> bytes:
     return encode_batch(0, 1, _START_MS, records)
 
 
+def topic_batches(topic: int, offset: int, cluster: int = 0) -> Iterator[tuple[bytes, int]]:
+    """The batches of one more topic, from this offset on, each with its number of records."""
+    for batch, count in _batches():
+        yield _renumbered(batch, offset, cluster, topic), count
+        offset += count
+
+
+@cache
 def _batches() -> list[tuple[bytes, int]]:
     topic_id, directory = Uuid(_TOPIC_ID), Uuid(uuid.UUID(int=1).bytes)
     rows = [[(number + step) % BROKERS + 1 for step in (0, 1, 3)] for number in range(PARTITIONS)]

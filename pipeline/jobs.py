@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users call it
 from pyspark.sql.streaming.query import StreamingQuery
 
-from klamm.pipeline import schemas, silver
+from klamm.pipeline import silver
 from klamm.pipeline.errors import PipelineError
 from klamm.pipeline.gold import load, requests, windows
 from klamm.pipeline.logs.metadata_logs import find_metadata_logs
@@ -58,7 +58,6 @@ def ingest(
                 raise PipelineError(_reason(error)) from error
     progress("silver: topics, partitions, brokers, configs")
     _build_silver(spark, store)
-    _build_quarantine(spark, store)
     return _counts(spark, store)
 
 
@@ -158,19 +157,16 @@ def _reason(error: Exception) -> str:
 
 
 def _build_silver(spark: SparkSession, store: Store) -> None:
-    bronze = store.read(spark, "bronze", "metadata_record")
-    records = silver.sound_records(bronze, silver.without_effect(bronze).localCheckpoint())
-    store.write("silver", "topic", silver.topics(records))
+    """Replace the tables of silver and quarantine."""
+    records, problems = silver.split_records(store.read(spark, "bronze", "metadata_record"))
+    store.write("silver", "topic", silver.topics(records.others))
     topic = store.read(spark, "silver", "topic")
-    store.write("silver", "partition_version", silver.partition_versions(records, topic))
-    store.write("silver", "broker_version", silver.broker_versions(records))
-    store.write("silver", "config_version", silver.config_versions(records, topic))
-
-
-def _build_quarantine(spark: SparkSession, store: Store) -> None:
-    for table in schemas.QUARANTINE:
-        rows = store.read(spark, "bronze", table)
-        store.write("quarantine", table, rows.where(F.col("problem").isNotNull()))
+    store.write("silver", "partition_version", silver.partition_versions(records.of_partitions, topic, records.others))
+    store.write("silver", "broker_version", silver.broker_versions(records.others))
+    store.write("silver", "config_version", silver.config_versions(records.others, topic))
+    store.write("quarantine", "metadata_record", problems)
+    lines = store.read(spark, "bronze", "request")
+    store.write("quarantine", "request", lines.where(F.col("problem").isNotNull()))
 
 
 def _counts(spark: SparkSession, store: Store) -> dict[str, int]:
@@ -180,11 +176,7 @@ def _counts(spark: SparkSession, store: Store) -> dict[str, int]:
         "quarantine": both,
         "silver": ("topic", "partition_version", "broker_version", "config_version"),
     }
-    return {
-        f"{layer}.{table}": store.read(spark, layer, table).count()
-        for layer, names in tables.items()
-        for table in names
-    }
+    return {f"{layer}.{table}": store.count(spark, layer, table) for layer, names in tables.items() for table in names}
 
 
 def batches_read(out: Path) -> int:
@@ -198,7 +190,6 @@ def refresh(spark: SparkSession, out: Path, progress: Progress = lambda _: None)
     store = Store.open(out)
     progress("silver: topics, partitions, brokers, configs")
     _build_silver(spark, store)
-    _build_quarantine(spark, store)
     return build_gold(spark, out, progress)
 
 

@@ -177,6 +177,9 @@ def _places(scratch: str, *, is_local: bool) -> dict[str, str]:
         places["spark.driver.host"] = places["spark.driver.bindAddress"] = "127.0.0.1"
         # The default of 200 tasks per step is meant for clusters.
         places["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 1))
+        # Large logs are sorted in many small parts, which fit into memory. Spark joins the parts of small ones.
+        places["spark.sql.adaptive.coalescePartitions.initialPartitionNum"] = "64"
+        places["spark.sql.adaptive.advisoryPartitionSizeInBytes"] = "16m"
     return places
 
 

@@ -5,10 +5,13 @@ replayed: the state of a partition has the last value of each field, over the re
 beginning of a log was deleted, it begins with a snapshot, whose records come before all others of their cluster.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users call it
+from pyspark.sql.types import StructType
+from pyspark.sql.window import WindowSpec
 
 from klamm.pipeline import schemas
 
@@ -16,6 +19,8 @@ TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
 ORDER: Final = ("record_offset", "snapshot_position")
 """The columns that order the records of one cluster."""
+PARTITION_RECORDS: Final = ("PartitionRecord", "PartitionChangeRecord")
+"""Records about partitions. Bronze has their contents in the column `partition`, and those of all others in `body`."""
 _PLACE: Final = ("cluster_id", "record_offset", "snapshot_position", "batch_offset", "timestamp")
 _REGISTRATION: Final = (
     "brokerId int, brokerEpoch long, incarnationId string, rack string, fenced string, inControlledShutdown string, "
@@ -24,12 +29,43 @@ _REGISTRATION: Final = (
 _BEGIN: Final = "BeginTransactionRecord"
 _END: Final = "EndTransactionRecord"
 _ABORT: Final = "AbortTransactionRecord"
+_CLEAR_ELR: Final = "ClearElrRecord"
 _NEVER: Final = 1 << 62
 BROKER_RECORDS: Final = (
     *("RegisterBrokerRecord", "BrokerRegistrationChangeRecord", "UnregisterBrokerRecord"),
     *("FenceBrokerRecord", "UnfenceBrokerRecord"),
 )
 """Records about brokers. The last two types are from Kafka before 3.3; they change the fencing of a registration."""
+
+
+class Records(NamedTuple):
+    """The decoded records that have an effect, in two parts. The second part is small, and is computed only once."""
+
+    of_partitions: DataFrame
+    """The records about partitions."""
+    others: DataFrame
+    """All other records, without the column `partition`."""
+
+
+def split_records(bronze: DataFrame) -> tuple[Records, DataFrame]:
+    """The records of bronze.metadata_record that have an effect, and the rows with a problem.
+
+    Bronze is read once for everything that is not about partitions. A plan contains the anti join with the ranges of
+    `without_effect` only if there is a range: for logs without snapshots and aborted transactions, it is shorter.
+    """
+    # The condition is on `type`, because one on `partition` would read all columns inside it.
+    about_partitions = F.col("type").isin(*PARTITION_RECORDS)
+    others = bronze.where(~about_partitions).drop("partition").localCheckpoint()
+    decoded = others.where(F.col("problem").isNull())
+    ranges = _transactions_without_effect(decoded)
+    # A snapshot has at least one row that is not about partitions: its header.
+    if not others.where(F.col("snapshot_position").isNotNull()).isEmpty():
+        ranges = ranges.unionByName(_held_by_snapshot(bronze.where(F.col("problem").isNull())))
+    ranges = ranges.localCheckpoint()
+    of_partitions = bronze.where(about_partitions & F.col("problem").isNull())
+    if not ranges.isEmpty():
+        of_partitions, decoded = (_outside(rows, ranges) for rows in (of_partitions, decoded))
+    return Records(of_partitions, decoded), others.where(F.col("problem").isNotNull())
 
 
 def without_effect(bronze: DataFrame) -> DataFrame:
@@ -39,18 +75,20 @@ def without_effect(bronze: DataFrame) -> DataFrame:
     return _transactions_without_effect(decoded).unionByName(_held_by_snapshot(decoded))
 
 
-def sound_records(bronze: DataFrame, passed_over: DataFrame | None = None) -> DataFrame:
-    """The decoded records that have an effect. Pass `without_effect` if it is already computed; otherwise it is
-    computed again for each table that is made from these records."""
-    decoded = bronze.where(F.col("problem").isNull())
-    passed_over = F.broadcast(without_effect(bronze) if passed_over is None else passed_over)
+def sound_records(bronze: DataFrame) -> DataFrame:
+    """The decoded records that have an effect."""
+    return _outside(bronze.where(F.col("problem").isNull()), without_effect(bronze))
+
+
+def _outside(records: DataFrame, ranges: DataFrame) -> DataFrame:
+    """The records that are in none of the ranges of `without_effect`."""
     inside = (
         (F.col("cluster_id") == F.col("of"))
         & F.col("snapshot_position").isNull()
         & (F.col("record_offset") > F.col("begin"))
         & (F.col("record_offset") < F.col("end"))
     )
-    return decoded.join(passed_over, inside, "left_anti")
+    return records.join(F.broadcast(ranges), inside, "left_anti")
 
 
 def _transactions_without_effect(records: DataFrame) -> DataFrame:
@@ -93,36 +131,40 @@ def topics(records: DataFrame) -> DataFrame:
     return created.join(deleted, ["cluster_id", "topic_id"], "left").select(*schemas.TOPIC.names)
 
 
-def partition_versions(records: DataFrame, topic: DataFrame) -> DataFrame:
-    """silver.partition_version"""
-    changes = records.where(F.col("partition").isNotNull()).select(
-        *_PLACE, "partition.*", F.lit(False).alias("clears_elr")
-    )
-    events = changes.unionByName(_cleared_elrs(records, changes, topic), allowMissingColumns=True)
-    merged = _merge(events)
-    of_partition = Window.partitionBy("cluster_id", "topic_id", "partition_index").orderBy(*ORDER)
+def partition_versions(records: DataFrame, topic: DataFrame, others: DataFrame | None = None) -> DataFrame:
+    """silver.partition_version. `others` has the records that are not about partitions; None: `records` has them."""
+    changes = records.where(F.col("partition").isNotNull()).select(*_PLACE, "partition.*")
+    others = records if others is None else others
+    cleared = others.where(F.col("type") == _CLEAR_ELR)
+    # Few logs have such a record. Without one, a single pass over the sorted changes is enough.
+    events = changes if cleared.isEmpty() else _effective_events(changes, _cleared_elrs(cleared, changes, topic))
     names = topic.select(
         "cluster_id", "topic_id", F.col("name").alias("topic"), "deleted_offset", "deleted_batch", "deleted"
     )
-    return (
-        merged.withColumn("next_offset", F.lead("record_offset").over(of_partition))
-        .withColumn("next_batch", F.lead("batch_offset").over(of_partition))
-        .withColumn("next_time", F.lead("timestamp").over(of_partition))
-        .join(names, ["cluster_id", "topic_id"], "left")
-        .withColumn("valid_from_offset", F.col("record_offset"))
-        .withColumn("valid_from", F.col("timestamp"))
-        .withColumn("valid_to_offset", F.coalesce("next_offset", "deleted_offset"))
-        .withColumn("valid_to", F.coalesce("next_time", "deleted"))
-        .withColumn("valid_from_batch", F.col("batch_offset"))
-        .withColumn("valid_to_batch", F.coalesce("next_batch", "deleted_batch"))
-        .withColumn("placeholders", F.size(F.filter("replicas", lambda replica: replica < 0)))
-        .select(*schemas.PARTITION_VERSION.names)
-    )
+    made = {
+        "valid_to_offset": F.coalesce("valid_to_offset", "deleted_offset"),
+        "valid_to": F.coalesce("valid_to", "deleted"),
+        "valid_to_batch": F.coalesce("valid_to_batch", "deleted_batch"),
+        "placeholders": _placeholders(),
+    }
+    return _selected(_merge(events).join(names, ["cluster_id", "topic_id"], "left"), schemas.PARTITION_VERSION, made)
 
 
-def _cleared_elrs(records: DataFrame, changes: DataFrame, topic: DataFrame) -> DataFrame:
+def _selected(rows: DataFrame, schema: StructType, made: Mapping[str, Column]) -> DataFrame:
+    """The columns of a table: those in `made`, and the others as they are in `rows`. This is a single step, because
+    Spark analyses the whole plan again after each step."""
+    return rows.select(*(made[name].alias(name) if name in made else name for name in schema.names))
+
+
+def _placeholders() -> Column:
+    """The number of negative replicas. Spark interprets `filter`, so it is applied only to rows that may need it."""
+    negative = F.size(F.filter("replicas", lambda replica: replica < 0))
+    return F.when(F.array_min("replicas") >= 0, F.lit(0)).otherwise(negative)
+
+
+def _cleared_elrs(cleared: DataFrame, changes: DataFrame, topic: DataFrame) -> DataFrame:
     """A ClearElrRecord as changes of all partitions that had eligible leader replicas at any time."""
-    cleared = records.where(F.col("type") == "ClearElrRecord").select(
+    cleared = cleared.select(
         *_PLACE,
         F.coalesce(F.get_json_object("body", "$.topicName"), F.lit("")).alias("cleared_topic"),
     )
@@ -150,16 +192,27 @@ def _cleared_elrs(records: DataFrame, changes: DataFrame, topic: DataFrame) -> D
     )
 
 
-def _merge(events: DataFrame) -> DataFrame:
-    """Each event with the complete state of its partition after it. A ClearElrRecord without effect on a partition is
-    no event."""
-    of_partition = Window.partitionBy("cluster_id", "topic_id", "partition_index").orderBy(*ORDER)
-    before = of_partition.rowsBetween(Window.unboundedPreceding, -1)
-    up_to_now = of_partition.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+def _effective_events(changes: DataFrame, cleared: DataFrame) -> DataFrame:
+    """The changes with those ClearElrRecords that have an effect on their partition. Others are no events."""
+    events = changes.withColumn("clears_elr", F.lit(False)).unionByName(cleared, allowMissingColumns=True)
+    before = _of_partition().rowsBetween(Window.unboundedPreceding, -1)
     held = F.size(F.coalesce(F.last("eligible_leader_replicas", ignorenulls=True).over(before), _none())) + F.size(
         F.coalesce(F.last("last_known_elr", ignorenulls=True).over(before), _none())
     )
-    effective = events.withColumn("held", held).where(~F.col("clears_elr") | (F.col("held") > 0)).drop("held")
+    return events.withColumn("held", held).where(~F.col("clears_elr") | (F.col("held") > 0)).drop("held", "clears_elr")
+
+
+def _of_partition() -> WindowSpec:
+    return Window.partitionBy("cluster_id", "topic_id", "partition_index").orderBy(*ORDER)
+
+
+def _merge(events: DataFrame) -> DataFrame:
+    """Each event with the complete state of its partition after it, and with the place of the next event.
+
+    All window functions are in one `select`, because Spark then evaluates them in one pass.
+    """
+    in_order = _of_partition()
+    up_to_now = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     is_change = F.col("partition_epoch").isNull()
     elects = is_change & F.col("leader").isNotNull()
 
@@ -170,8 +223,9 @@ def _merge(events: DataFrame) -> DataFrame:
         return F.sum(condition.cast("int")).over(up_to_now)
 
     lists = ("adding_replicas", "removing_replicas", "eligible_leader_replicas", "last_known_elr")
-    return effective.select(
-        *(*_PLACE, "topic_id", "partition_index"),
+    return events.select(
+        *("cluster_id", "topic_id", "partition_index"),
+        *(column.alias(name) for name, column in _validity(in_order).items()),
         *(latest(name).alias(name) for name in ("replicas", "isr", "leader")),
         *(F.coalesce(latest(name), _none()).alias(name) for name in lists),
         (latest("leader_epoch") + counted(elects)).cast("int").alias("leader_epoch"),
@@ -205,17 +259,17 @@ def broker_versions(records: DataFrame) -> DataFrame:
         name: F.last(name, ignorenulls=True).over(up_to_now)
         for name in ("broker_epoch", "incarnation_id", "rack", "fenced", "in_controlled_shutdown")
     }
-    return (
-        events.withColumns(latest)
-        .withColumn("rack", F.col("rack.name"))
-        .withColumn("valid_from_offset", F.col("record_offset"))
-        .withColumn("valid_from", F.col("timestamp"))
-        .withColumn("valid_to_offset", F.lead("record_offset").over(of_broker))
-        .withColumn("valid_to", F.lead("timestamp").over(of_broker))
-        .withColumn("valid_from_batch", F.col("batch_offset"))
-        .withColumn("valid_to_batch", F.lead("batch_offset").over(of_broker))
-        .select(*schemas.BROKER_VERSION.names)
-    )
+    return _selected(events, schemas.BROKER_VERSION, {**latest, "rack": latest["rack"]["name"], **_validity(of_broker)})
+
+
+def _validity(in_order: WindowSpec) -> dict[str, Column]:
+    """From an event to the next one in the window."""
+    ends = {"valid_to_offset": "record_offset", "valid_to": "timestamp", "valid_to_batch": "batch_offset"}
+    begins = {"valid_from_offset": "record_offset", "valid_from": "timestamp", "valid_from_batch": "batch_offset"}
+    return {
+        **{name: F.col(column) for name, column in begins.items()},
+        **{name: F.lead(column).over(in_order) for name, column in ends.items()},
+    }
 
 
 def told_of_broker() -> Column:
@@ -265,12 +319,5 @@ def config_versions(records: DataFrame, topic: DataFrame) -> DataFrame:
         *("resource_type", "resource_name", "name", F.lit(None).cast("string").alias("value")),
     )
     of_config = Window.partitionBy(*key).orderBy(*ORDER)
-    return (
-        set_or_deleted.unionByName(ended)
-        .withColumn("valid_from_offset", F.col("record_offset"))
-        .withColumn("valid_from", F.col("timestamp"))
-        .withColumn("valid_to_offset", F.lead("record_offset").over(of_config))
-        .withColumn("valid_to", F.lead("timestamp").over(of_config))
-        .where(F.col("value").isNotNull())
-        .select(*schemas.CONFIG_VERSION.names)
-    )
+    versions = _selected(set_or_deleted.unionByName(ended), schemas.CONFIG_VERSION, _validity(of_config))
+    return versions.where(F.col("value").isNotNull())

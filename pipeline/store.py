@@ -10,8 +10,10 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users call it
 from pyspark.sql.types import StructType
 
 from klamm.pipeline import schemas
@@ -88,8 +90,16 @@ class Store:
         """The current table; empty if it was never written."""
         schema: StructType = _LAYERS[layer][table]
         if not (self.folder / layer / table).is_dir():
-            return spark.createDataFrame([], schema)
+            # A range, because an empty list would start Python workers.
+            return spark.range(0).select(*(F.lit(None).cast(column.dataType).alias(column.name) for column in schema))
         return spark.read.schema(schema).parquet(self.path(layer, table))
+
+    def count(self, spark: SparkSession, layer: str, table: str) -> int:
+        """The number of rows of the current table, from the metadata of its files, without a job of Spark."""
+        import pyarrow.parquet as pq
+
+        files = self.read(spark, layer, table).inputFiles()
+        return sum(pq.read_metadata(unquote(urlsplit(file).path)).num_rows for file in files)
 
     def write(self, layer: str, table: str, rows: DataFrame) -> None:
         """Replace a whole table of silver or gold. Only the columns of its schema are written."""
