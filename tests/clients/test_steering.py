@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from klamm.cluster.server_process import ServerProcess
+from tests.clients.record_clients import move_with_kafka_python
 from tests.clients.test_faults import SECONDS, Aio, Client, Confluent, values
 
 
@@ -106,6 +107,33 @@ def test_a_write_waits_for_a_follower_that_fetches_nothing(
     writing()
     assert values(cluster, topic_name) == [b"0", b"1"]
     assert cluster.fault(watched).hits == 1
+
+
+def test_a_reassignment_is_awaited_while_a_client_writes(
+    cluster: ServerProcess, client: Client, topic_name: str
+) -> None:
+    """The leader moves to a broker that had no replica, at the pace of its replication."""
+    cluster.create_topic(topic_name, 1, 2)
+    client.write(topic_name, b"0")
+    first = cluster.leader(topic_name, 0)
+    (second,) = set(cluster.isr(topic_name, 0)) - {first}
+    (third,) = {1, 2, 3} - {first, second}
+    cluster.set_replication_rate(third, 0)
+    try:
+        move_with_kafka_python(topic_name, cluster.bootstrap_servers, {0: (third, second)})
+        with pytest.raises(TimeoutError, match="1 partition is in reassignment"):
+            cluster.wait_for_reassignments(topic_name, 0.2)
+        client.write(topic_name, b"1")
+        assert third not in cluster.isr(topic_name, 0)
+    finally:
+        cluster.set_replication_rate(third, None)
+    cluster.wait_for_reassignments(topic_name, SECONDS)
+    assert set(cluster.isr(topic_name, 0)) == {second, third}
+    assert cluster.leader(topic_name, 0) in (second, third)
+    watched = cluster.fail("Produce", topic=topic_name)
+    client.write(topic_name, b"2")
+    assert cluster.fault(watched).requests[-1]["broker_id"] == cluster.leader(topic_name, 0)
+    assert values(cluster, topic_name) == [b"0", b"1", b"2"]
 
 
 def test_a_topic_that_a_client_makes_by_writing_is_awaited(

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Clients of other years tell their stories against `klamm serve --kafka-version 2.1` (docs/old-versions.md).
 
-    python tools/conformance/old/run.py [NAME …]     java, python, node, go, rust, librdkafka, tables, messages; all
+    python tools/conformance/old/run.py [NAME …]     java, python, node, go, rust, librdkafka, tables, messages,
+                                                  takeovers; by default all
 
 Downloads the clients with Maven, pip, npm, Go and Cargo into a cache, once, and builds them there (librdkafka with make
 and a C compiler). `tables` compares what `kafka-broker-api-versions` of each release prints with spec/releases.tsv,
-`messages` our bytes in the versions that 4.0 removed with those of Kafka's own classes. Prints a line for each story;
+`messages` our bytes in the versions that 4.0 removed with those of Kafka's own classes. In `takeovers`, controllers of
+former releases take over our metadata logs. Prints a line for each story;
 exits 1 at the first that fails.
 """
 
@@ -26,6 +28,7 @@ sys.path.insert(0, str(ROOT))
 
 import klamm  # noqa: E402
 from klamm.protocol import Api  # noqa: E402
+from tools.conformance.old import takeovers as takeovers_of_logs  # noqa: E402
 from tools.fuzzing.codec_cases import all_kinds, declaration  # noqa: E402
 from tools.fuzzing.values import Values  # noqa: E402
 from tools.toolchain_checks import message_classes  # noqa: E402
@@ -53,6 +56,8 @@ rdkafka-sys = "=1.0.0"
 """
 OWN_APIS = 10_000
 """Klamm's own APIs have such keys."""
+TAKEOVERS = (("3.3", 7), ("3.6", 8), ("3.6", 11), ("3.6", 14), ("3.9", 15), ("3.9", 17), ("3.9", 20), ("3.9", 21))
+"""The releases of controllers, each with the metadata.version of the log."""
 NOT_LISTED = {71, 72}
 """Client metrics, which are listed on request."""
 DRAWN, CHANGED = 20, 40
@@ -204,6 +209,13 @@ def tables() -> None:
         print(f"kafka-broker-api-versions {full} prints {len(printed)} APIs as against the real broker")
 
 
+def takeovers() -> None:
+    for release, level in TAKEOVERS:
+        full = RELEASES[release].partition(":")[2]
+        told = takeovers_of_logs.take_over(jars_of(RELEASES[release]), release, level, work() / f"takeover-{level}")
+        print(f"a controller of {full}: {told}", flush=True)
+
+
 def messages() -> None:
     """Our bytes in the removed versions, and those of Kafka's classes."""
     source = ROOT / "tools/conformance/java/Messages.java"
@@ -232,7 +244,7 @@ def _removed() -> Iterator[message_classes.Schema]:
 
 STORIES: dict[str, Callable[[], None]] = {
     "java": java, "python": python, "node": node, "go": go, "rust": rust, "librdkafka": librdkafka, "tables": tables,
-    "messages": messages,
+    "messages": messages, "takeovers": takeovers,
 }  # fmt: skip
 
 
