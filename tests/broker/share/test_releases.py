@@ -233,6 +233,48 @@ def test_a_deleted_record_whose_write_fails_stays_archived() -> None:
     assert [state.state.name for state in states] == ["ARCHIVED"] * len(states)
 
 
+def test_batches_behind_what_was_deleted_keep_one_state() -> None:
+    room = Room((0, 1, AVAILABLE, 1), (2, 5, AVAILABLE, 1), (6, 9, AVAILABLE, 1))
+    room.delete_records(4)
+    assert [batch.whole is None for batch in room.partition.batches] == [False, True, False]
+    assert room.shown == ".1 .1 .1 .1 .1 .1"
+
+
+def test_an_acquired_batch_that_is_deleted_in_part_stays_one_batch() -> None:
+    room = Room()
+    room.fetch("a", (0, 3))
+    room.delete_records(2)
+    assert [batch.whole is not None for batch in room.partition.batches] == [True]
+    assert room.shown == "a1 a1"
+
+
+def test_available_records_that_the_log_does_not_have_are_complete_deliveries() -> None:
+    """They were compacted away: a fetch from offset 0 finds a batch at 4."""
+    room = Room((0, 1, AVAILABLE, 1), (2, 3, ACKNOWLEDGED, 1), (4, 5, AVAILABLE, 1))
+    assert room.partition.delivery_complete_count == 2
+    assert room.fetch("a", (4, 5), at=0) == [(4, 5, 2)]
+    assert room.shown == "x1 x1 +1 +1 a2 a2"
+    assert room.partition.delivery_complete_count == 4
+    room.check()
+    assert room.ack("a", (4, 5, [ACCEPT])) == 0
+    assert room.offsets == (6, 6, 6, 0)
+
+
+def test_an_acceptance_that_fails_after_its_lock_at_the_delivery_limit_is_a_complete_delivery() -> None:
+    room = Room(delivery_limit=1)
+    room.fetch("a", (0, 0), (1, 1), (2, 2), size=1)
+    room.begin("a", (1, 1, [ACCEPT]))
+    assert room.partition.delivery_complete_count == 1
+    room.pass_time(LOCK_MS)
+    assert room.partition.delivery_complete_count == 3
+    room.answer(FAILED)
+    assert room.shown == "x1 x1 x1"
+    assert room.partition.delivery_complete_count == 3
+    room.answer_all()
+    assert room.offsets == (3, 3, 3, 0)
+    room.check()
+
+
 # -- one state ---------------------------------------------------------------------------------------------------------
 
 

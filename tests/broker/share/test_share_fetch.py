@@ -15,7 +15,7 @@ from klamm.protocol.messages.data.delete_records import (
 from klamm.protocol.messages.groups.delete_groups import DeleteGroupsRequest
 from tests.broker.groups.conversation import Conversation
 from tests.broker.share.fetching import ACCEPT, REJECT, RELEASE, RENEW, Fetcher, begin, produce
-from tests.broker.share.members import LOCK_MS, beat, new_conversation, set_config, state_of
+from tests.broker.share.members import LOCK_MS, beat, new_conversation, set_config, state_coordinator, state_of
 
 
 @pytest.fixture
@@ -112,6 +112,31 @@ def test_the_old_leader_cannot_acknowledge(group: Conversation) -> None:
     code = asked.error_code or asked.responses[0].partitions[0].error_code
     assert code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.SHARE_SESSION_NOT_FOUND)
     assert Fetcher(Conversation(group.cluster), "b").fetch() == [(0, 1, 1)], "the delivery was not written"
+
+
+def test_records_wait_for_the_acknowledgements_of_their_request(group: Conversation) -> None:
+    """Records are there, but the share coordinator is not: it is asked again after a second."""
+    cluster = group.cluster
+    found = (begin(Conversation(cluster, name)) for name in "hijklmn")
+    member = next(one for one in found if state_coordinator(one.group) != one.leader)
+    produce(group, 1)
+    produce(group, 1)
+    assert member.fetch(max_records=1, batch_size=1) == [(0, 0, 1)]
+    cluster.set_down({state_coordinator(member.group)})
+    asked = member.submit(member.fetch_request([(0, 0, [ACCEPT])]))
+    assert asked.is_waiting
+    assert isinstance(asked.answer.response, DelayedAnswer)
+    assert asked.answer.response.retry_at_ms == cluster.clock.now_ms + 1_000
+    group.pass_time(999)
+    assert asked.is_waiting
+    cluster.set_down(())
+    group.pass_time(1)
+    group.pass_time(1)
+    [partition] = asked.response.responses[0].partitions
+    assert [(one.first_offset, one.last_offset) for one in partition.acquired_records] == [(1, 1)]
+    assert partition.acknowledge_error_code == 0
+    written = state_of(member.group)
+    assert [(one.first_offset, one.last_offset, one.delivery_state) for one in written.batches] == [(0, 0, 2)]
 
 
 def test_a_closed_connection_frees_what_its_member_has(group: Conversation) -> None:

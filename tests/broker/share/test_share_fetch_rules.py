@@ -167,6 +167,25 @@ def test_a_broker_that_does_not_lead_names_the_leader(group: Conversation) -> No
     assert (one.current_leader.leader_id, one.current_leader.leader_epoch) == (3, 1)
 
 
+def test_other_errors_name_no_leader(group: Conversation) -> None:
+    """Partition 0 has a leader; what is wrong is that the share coordinator does not know it."""
+    group.cluster.create_at("other", [1])
+    answer = subscribe(group, "both").fetch(partitions(group.cluster.image.topics_by_name["other"].topic_id, 0))
+    (one,) = answer.responses[0].partitions
+    assert (one.error_code, one.current_leader.leader_id) == (E.UNKNOWN_SERVER_ERROR, 0)
+    assert answer.node_endpoints == ()
+
+
+def test_a_fetch_whose_session_ends_is_answered(group: Conversation) -> None:
+    member = subscribe(group, "both")
+    member.fetch(partitions(member.id_of("both"), 0))
+    asked = member.submit(member.request(max_wait_ms=1_000))
+    assert asked.is_waiting
+    group.cluster.brokers.connection_closed(member.connection_id)
+    group.pass_time(1_000)
+    assert (asked.response.error_code, shown(asked.response)) == (0, [])
+
+
 def test_a_partition_without_a_group_that_knows_it_is_told(group: Conversation) -> None:
     """No member has subscribed to the topic, so the share coordinator has no state of it."""
     group.cluster.create_at("other", [1])

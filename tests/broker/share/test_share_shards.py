@@ -1,5 +1,7 @@
 """A shard with share groups: the records of each heartbeat, refusals, sessions, and when assignments are computed."""
 
+from functools import partial
+
 import pytest
 
 from klamm.broker.groups.share import shard as share_shard
@@ -277,3 +279,26 @@ def test_a_topic_that_went_while_no_coordinator_was_loaded_is_forgotten(shard: S
     assert list(shard.group.state_topics.initialized) == [made]
     assert shard.beat("a", again.member_epoch).member_epoch == again.member_epoch
     assert shard.records == []
+
+
+def test_a_group_of_topics_that_do_not_exist_has_no_initialized_partitions(shard: ShareShard) -> None:
+    shard.beat("a", 0, ["nowhere"])
+    assert shard.group.state_topics is None
+    for group_id in (GROUP, "unknown"):
+        assert shard.run(partial(shard.state.initialized_partitions, group_id)) == {}
+    shard.join("a", "t")
+    topic_id = shard.topics.by_name["t"].topic_id
+    assert shard.run(partial(shard.state.initialized_partitions, GROUP)) == {topic_id: (0, 1)}
+
+
+def test_a_topic_that_nobody_names_any_more_is_not_counted(shard: ShareShard) -> None:
+    member = shard.join("a", "t")
+    shard.create("u", 1)
+    assert dict(shard.group.counts_with(None, shard.group.members["a"])) == {}
+    changed = shard.beat("a", member.member_epoch, ["u"])
+    assert dict(shard.group.topic_name_counts) == {"u": 1}
+    while shard.state.share.to_initialize:
+        shard.coordinator_has()
+    settled = shard.beat("a", changed.member_epoch)
+    shard.grow("t", 5)
+    assert shard.beat("a", settled.member_epoch).member_epoch == settled.member_epoch
