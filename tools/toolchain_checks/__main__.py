@@ -41,6 +41,7 @@ from tools.toolchain_checks.readers_of_log import check_readers_of_log
 from tools.toolchain_checks.real_brokers import check_real_brokers
 from tools.toolchain_checks.reassign_tool import check_reassign_tool
 from tools.toolchain_checks.report import CheckFailed, Report
+from tools.toolchain_checks.request_topic import check_request_topic
 from tools.toolchain_checks.security_clients import check_security_clients
 from tools.toolchain_checks.share_tools import check_share_tools
 from tools.toolchain_checks.side_by_side import run_parts
@@ -117,8 +118,9 @@ def check_package(report: Report, asked: Asked) -> None:
 
 
 def check_log(report: Report, asked: Asked) -> None:
-    """Kafka's readers of a log of Klamm."""
+    """Kafka's readers of a log of Klamm, and Spark's reader of its request topic."""
     check_readers_of_log(report, asked.java, asked.folder, spark_cluster=asked.spark_cluster)
+    check_request_topic(report, asked.folder / "request-topic")
 
 
 PARTS: Final[dict[str, Callable[[Report, Asked], None]]] = {
