@@ -5,11 +5,14 @@ cost other clients. Figures for docs/page.md and docs/metrics.md.
 
 Needs Chromium. The page runs in it without a window and without a GPU. The other client asks for the metadata of one
 topic, one request at a time, while leaders are moved by the control interface ten times per second. It does so in turns
-with the page and without, so that whatever else the machine does falls on both.
+without the page, with a process that only reads the events of the page, and with the page in the browser, so that
+whatever else the machine does falls on all three. What the reader adds is the server's own work.
 """
 
 import argparse
 import statistics
+import subprocess
+import sys
 import threading
 import time
 import timeit
@@ -18,8 +21,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import klamm
+from bench.processes import cpu_seconds_of
 from bench.raw_client import RawClient, many_topics_frame, refuse_errors, topic_metadata_frame
 from bench.rows import percentile
+from klamm.control.page.feed import UNWATCHED_SECONDS
 from klamm.server.request_counts import RequestCounts
 from tests.server.test_request_log import make_line
 from tools.page_in_browser.chromium import found_chromium, open_chromium, put_playwright_on_the_path
@@ -61,15 +66,18 @@ def main() -> None:
             print_row("a leader is moved", moves, "ms from the answer of the control interface until it is drawn")
             for verb in ("stop", "start"):
                 print_row(f"broker 4: {verb}", [change_and_watch(page, server, verb)], "ms from the answer until drawn")
-            waits: dict[str, list[list[float]]] = {"without a page": [], "with a page": []}
-            for block in range(2 * BLOCKS):
-                name = list(waits)[block % 2]
-                page.goto("about:blank")
-                if name == "with a page":
-                    load(page, server)
-                waits[name].append(others(server))
+            page.goto("about:blank")
+            waits: dict[str, list[list[float]]] = {"without a page": [], "with a reader": [], "with a page": []}
+            spent: dict[str, list[float]] = {name: [] for name in waits}
+            for block in range(len(waits) * BLOCKS):
+                name = list(waits)[block % len(waits)]
+                with opened(name, page, server):
+                    began = cpu_seconds_of(server.process_id)
+                    waits[name].append(others(server))
+                    spent[name].append((cpu_seconds_of(server.process_id) - began) / BLOCK_SECONDS)
         for name, blocks in waits.items():
             show_others(name, blocks)
+            print(f"the server {name}: {100 * statistics.median(spent[name]):.0f} % of a core", flush=True)
         with scraping(server) as scrapes:
             show_others("while metrics are scraped each second", [others(server) for _ in range(BLOCKS)])
         print_row("a scrape", scrapes, "ms")
@@ -77,6 +85,25 @@ def main() -> None:
     micros = min(timeit.repeat(lambda: counts.add(line), number=100_000, repeat=7)) * 10
     share = 100 * micros / 1000 / statistics.median(map(statistics.median, waits["without a page"]))
     print(f"counting a request: {micros:.2f} µs, {share:.2f} % of the p50 above")
+
+
+@contextmanager
+def opened(name: str, page: Any, server: klamm.ServerProcess) -> Iterator[None]:
+    """The page is open in the browser, is read without one, or neither, after which the server makes no events."""
+    if name == "with a page":
+        load(page, server)
+        yield
+        page.goto("about:blank")
+    elif name == "with a reader":
+        command = [sys.executable, "-m", "bench.page_reader", server.control_url]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as reader:
+            assert reader.stdout is not None, "it is a pipe"
+            reader.stdout.readline()
+            yield
+            reader.kill()
+    else:
+        time.sleep(UNWATCHED_SECONDS + 1)
+        yield
 
 
 def create(server: klamm.ServerProcess, partitions: int) -> None:

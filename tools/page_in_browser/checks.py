@@ -8,6 +8,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import (
     AdminClient,
+    ConfigResource,
     NewTopic,
     ScramCredentialInfo,
     ScramMechanism,
@@ -22,7 +23,13 @@ from tools.page_in_browser.chromium import (
     open_chromium,
     put_playwright_on_the_path,
 )
-from tools.page_in_browser.modules import check_cells, check_layout, check_many_brokers, check_touched
+from tools.page_in_browser.modules import (
+    check_cells,
+    check_layout,
+    check_many_brokers,
+    check_million_requests,
+    check_touched,
+)
 from tools.toolchain_checks.report import CheckFailed, Report, expect
 
 SECONDS: Final = 120.0
@@ -31,6 +38,8 @@ HOSTILE: Final = "\"><img src=x onerror='window.hostile=1'><script>window.hostil
 USER: Final = "<script>window.hostile++</script>"
 """A principal. SCRAM, which takes any name, would write = and , in another way."""
 RACK: Final = "<svg/onload=window.hostile=1>"
+OF_TOPIC: Final = "<script>window.hostile=2</script>"
+OF_RESOURCE: Final = "<iframe srcdoc='<script>parent.hostile=3</script>'>"
 TOKEN_FREE: Final = "127.0.0.1:0"
 _SEARCH: Final = "() => document.querySelectorAll('img, script:not([src]), #panels svg, #panels script, iframe').length"
 
@@ -64,6 +73,8 @@ def _check_all(report: Report, browser: Any) -> None:
                 check_what_a_client_did(page, server)
             with report.check("names in every field are shown as text, and execute nothing"):
                 check_hostile_names(page, server)
+            with report.check("a million lines of hostile requests leave 80 rows and 300 lines"):
+                check_million_requests(page, HOSTILE)
             with report.check("a button stops a broker, and another one starts it"):
                 check_buttons(page, server)
             with report.check("buttons fail a log directory, move coordinators and time out a transaction"):
@@ -154,6 +165,7 @@ def check_hostile_names(page: Any, server: klamm.ServerProcess) -> None:
         [UserScramCredentialUpsertion(USER, credential, b"secret")]
     ).values():
         made.result(SECONDS)
+    ask_for_hostile_resources(AdminClient(settings(server, USER)))
     names = {"client.id": HOSTILE, "group.id": HOSTILE}
     consumer = Consumer(settings(server, USER, **names, **{"auto.offset.reset": "earliest"}))
     consumer.subscribe(["orders"])
@@ -172,14 +184,50 @@ def check_hostile_names(page: Any, server: klamm.ServerProcess) -> None:
     wait_for_text(page, "#requests", HOSTILE)
     wait_for_text(page, "#faults", HOSTILE[:100])
     wait_for_text(page, "#brokers", RACK)
+    check_hostile_brokers(page)
     titles = page.evaluate("() => [...document.querySelectorAll('#requests [title]')].map((one) => one.title)")
     expect(f"User:{USER}" in titles, f"no principal among {titles[:3]}")
     page.check("#only-errors")
     wait_for_text(page, "#requests", "NOT_LEADER_OR_FOLLOWER")
+    for name in (OF_TOPIC, OF_RESOURCE):
+        wait_for_text(page, "#requests", f" {name}")
     page.uncheck("#only-errors")
     expect(page.evaluate(_SEARCH) == 0, "a name became an element")
     consumer.close()
     server.ask("DELETE", "/faults")
+
+
+def ask_for_hostile_resources(admin: AdminClient) -> None:
+    """Requests that are refused, so that their names are those of errors."""
+    asked = [
+        *admin.create_topics([NewTopic(OF_TOPIC, 1, 1)]).values(),
+        *admin.describe_configs([ConfigResource("topic", OF_RESOURCE)]).values(),
+    ]
+    for refused in asked:
+        expect(refused.exception(SECONDS) is not None, "a hostile name was accepted")
+
+
+def check_hostile_brokers(page: Any) -> None:
+    """What a broker of its own registers, and the paths of directories."""
+    shown = page.evaluate(
+        """async (hostile) => {
+             const broker = { ...klamm.brokers.list[0], id: 9000, rack: hostile, address: hostile,
+               log_dirs: [{ path: hostile, online: true, failed: false }] };
+             klamm.brokers.change([broker, { ...broker, id: 9001, simulated: false }], []);
+             await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+             const cards = [9000, 9001].map((id) => document.querySelector(`article[aria-label="broker ${id}"]`));
+             cards[0].querySelector("details").open = true;
+             await new Promise((resolve) => setTimeout(resolve, 200));
+             const [title, path] = [cards[0].closest(".rack").querySelector("h3"), cards[0].querySelector("li .mono")];
+             const addresses = cards.map((card) => card.querySelector(".address"));
+             const texts = [...addresses, title, path].map((one) => one.textContent);
+             const elements = document.querySelectorAll("#brokers img, #brokers script, #brokers b").length;
+             klamm.brokers.change([], [9000, 9001]);
+             return [texts, elements];
+           }""",
+        HOSTILE,
+    )
+    expect(shown == [[HOSTILE, HOSTILE, f"rack {HOSTILE}", HOSTILE], 0], f"brokers show {shown}")
 
 
 def state(server: klamm.ServerProcess, broker_id: int) -> str:

@@ -4,6 +4,7 @@ Each panel is a bounded amount of work and of bytes, whatever the cluster holds.
 """
 
 from collections.abc import Iterable
+from hashlib import sha256
 from heapq import nsmallest
 from itertools import islice
 from typing import Any, Final
@@ -97,7 +98,7 @@ class Panels:
         fenced = registered is None or registered.fenced
         rack = registered.rack if broker is None and registered is not None else broker.rack if broker else None
         return {
-            "rack": rack,
+            "rack": _shortened(rack),
             "address": self._address(broker, registered),
             "simulated": broker is not None,
             "up": broker.is_up if broker is not None else not fenced,
@@ -109,7 +110,7 @@ class Panels:
         if broker is not None:
             return str(self._server.advertised(broker.broker_id))
         point = registered.end_point(None) if registered is not None else None
-        return "" if point is None else f"{point.host}:{point.port}"
+        return "" if point is None else f"{_shortened(point.host)}:{point.port}"
 
     def _uncounted_replicas(self) -> dict[int, int]:
         """Replicas of the topics that the limits do not count, by broker."""
@@ -159,7 +160,8 @@ class Panels:
         for one in found:
             group = described(self._server, one, left, shares)
             left = max(0, left - (0 if one.kind == "share" else group["offsets"]))
-            shown.append(group)
+            members = [{name: _shortened(value) for name, value in member.items()} for member in group["members"]]
+            shown.append({**group, "id": _shortened(one.group_id), "key": _key(one.group_id), "members": members})
         return shown
 
     def faults(self) -> list[dict[str, Any]]:
@@ -200,13 +202,18 @@ def _request(line: dict[str, Any]) -> dict[str, Any]:
     errors = [
         {
             "code": error["error_code"],
-            "about": error["topic_name"] or error["resource_name"],
+            "about": _shortened(error["topic_name"] or error["resource_name"]),
             "partition": error["partition_index"],
             "message": _shortened(error["error_message"]),
         }
         for error in line["errors"][:MAX_ERRORS]
     ]
     return {**{name: _shortened(line[name]) for name in names}, "errors": errors, "error_count": len(line["errors"])}
+
+
+def _key(name: str) -> str:
+    """A text of bounded length that differs for names that begin with the same characters."""
+    return name if len(name) <= MAX_TEXT else f"{name[:MAX_TEXT]}…{sha256(name.encode()).hexdigest()}"
 
 
 def _shortened(value: object) -> object:

@@ -32,7 +32,7 @@ export function showTiles(cluster, brokers, cells) {
 
 export function showGroups(groups, total) {
   setText(byId("groups-count"), groups.length < total ? `${groups.length} of ${number(total)}` : "");
-  keyed(byId("groups"), groups, (group) => group.id,
+  keyed(byId("groups"), groups, (group) => group.key,
     () => h("tr", {}, h("td", {}, h("span", { class: "name" }), " ", h("span", { class: "kind quiet" })), h("td", {}), h("td", {}), h("td", { class: "number mono" })),
     (row, group) => {
       const [name, state, members, lag] = row.children;
