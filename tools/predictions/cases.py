@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from klamm import Cluster, NewPartitions
+from klamm import Cluster, NewPartitions, TopicPartition
 from tools.predictions.differences import EXPLAINED, Difference, compare_changes, compare_refusals, compare_states
 from tools.predictions.drawing import Drawing
 from tools.predictions.sides import PATIENCE_SECONDS, RealSide, Refused, TwinSide
@@ -70,10 +70,13 @@ class _Case:
         self._real = real
         self._result = result
         self._uneven: frozenset[str] = frozenset()
+        self._stale: frozenset[TopicPartition] = frozenset()
 
     async def do(self, step: Step) -> None:
         """Do a step on both sides, and note the differences."""
-        self._uneven = self.twin.state().uneven
+        before = self.twin.state(), self._real.state()
+        self._uneven = before[0].uneven
+        self._stale = before[0].stale | before[1].stale
         self.twin.changes.forget()
         self._real.changes.forget()
         self._result.steps.append(step)
@@ -85,9 +88,10 @@ class _Case:
 
     def _compare(self) -> Iterator[Difference]:
         ours, theirs = self.twin.state(), self._real.state()
-        yield from compare_states(ours, theirs)
+        stale = self._stale | ours.stale | theirs.stale
+        yield from compare_states(ours, theirs, stale)
         uneven = self._uneven | ours.uneven | theirs.uneven
-        yield from compare_changes(self.twin.changes.by_partition, self._real.changes.by_partition, uneven)
+        yield from compare_changes(self.twin.changes.by_partition, self._real.changes.by_partition, uneven, stale)
 
     async def _predict(self, step: Step) -> tuple[tuple[Refused, ...], tuple[Refused, ...]]:
         predicted = await self.twin.do(step)

@@ -31,8 +31,9 @@ class State:
     """Without partition epochs, which count the changes; these are compared one by one. In uneven topics without the
     eligible leader replicas."""
     uneven: frozenset[str] = field(compare=False)
-    """The topics whose partitions have different numbers of replicas, or where one has an eligible leader replica that
-    is no replica any more."""
+    """The topics whose partitions have different numbers of replicas."""
+    stale: frozenset[TopicPartition] = field(compare=False)
+    """The partitions with an eligible leader replica that is no replica any more."""
     brokers: dict[int, tuple[bool, bool]]
     """Whether each broker is fenced, and whether it is in controlled shutdown."""
     configs: dict[Any, dict[str, str]]
@@ -44,21 +45,21 @@ def state_of(image: MetadataImage) -> State:
     counts: dict[str, set[int]] = {}
     for one, found in partitions.items():
         counts.setdefault(one.topic_name, set()).add(len(found.replicas))
-    uneven = frozenset(name for name, found in counts.items() if len(found) > 1) | _with_removed_leaders(image)
+    uneven = frozenset(name for name, found in counts.items() if len(found) > 1)
     return State(
         {one: without_elr(found) if one.topic_name in uneven else found for one, found in partitions.items()},
         uneven,
+        _with_removed_leaders(image),
         {one.broker_id: (one.fenced, one.in_controlled_shutdown) for one in image.brokers.values()},
         {key: dict(found) for key, found in image.configs.items() if found},
     )
 
 
-def _with_removed_leaders(image: MetadataImage) -> frozenset[str]:
-    """The topics where a replica that was removed is among the eligible leader replicas."""
+def _with_removed_leaders(image: MetadataImage) -> frozenset[TopicPartition]:
     found = set()
     for key, (eligible, _) in image.partitions.elr.items():
         if set(eligible) - set(image.partitions.read(*key).replicas):
-            found.add(image.topics_by_row[key.topic_row].name)
+            found.add(TopicPartition(image.topics_by_row[key.topic_row].name, key.partition_index))
     return frozenset(found)
 
 

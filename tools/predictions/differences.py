@@ -16,8 +16,8 @@ EXPLAINED: Final[Mapping[Kind, str]] = {
     "joins": "replicas that catch up at the same time join the ISR in one change; on real brokers one after the other, "
     "in an order that depends on their fetches",
     "elr": "the partitions of the topic have different numbers of replicas, and Apache Kafka takes that of another "
-    "partition for the greatest number of eligible leader replicas; or one of these was removed by a reassignment "
-    "(docs/known-differences.md)",
+    "partition for the greatest number of eligible leader replicas; or a removed replica is still eligible there, and "
+    "prevents the last known leader from leading again (docs/known-differences.md)",
 }
 """The kinds of differences that are no wrong predictions."""
 
@@ -48,22 +48,24 @@ def compare_refusals(predicted: Sequence[Refused], real: Sequence[Refused]) -> I
             yield Difference("text", subject, str(mine.message), str(other.message))
 
 
-def compare_states(predicted: State, real: State) -> Iterator[Difference]:
-    """Differences of partitions, brokers and configs."""
+def compare_states(predicted: State, real: State, stale: Collection[TopicPartition] = ()) -> Iterator[Difference]:
+    """Differences of partitions, brokers and configs. The controllers decide otherwise about `stale` partitions."""
     for what in ("partitions", "brokers", "configs"):
         ours, theirs = getattr(predicted, what), getattr(real, what)
         for key in sorted(ours.keys() | theirs.keys()):
             if ours.get(key) != theirs.get(key):
-                yield Difference("state", f"{what} {key}", str(ours.get(key)), str(theirs.get(key)))
+                kind: Kind = "elr" if key in stale else "state"
+                yield Difference(kind, f"{what} {key}", str(ours.get(key)), str(theirs.get(key)))
 
 
 def compare_changes(
     predicted: Mapping[TopicPartition, Sequence[Partition]],
     real: Mapping[TopicPartition, Sequence[Partition]],
     uneven: Collection[str],
+    stale: Collection[TopicPartition] = (),
 ) -> Iterator[Difference]:
     """Differences of what each partition became, one after the other. `uneven` topics have partitions with different
-    numbers of replicas."""
+    numbers of replicas, `stale` partitions have eligible leader replicas that were removed."""
     for partition in sorted(predicted.keys() | real.keys()):
         ours, theirs = predicted.get(partition, ()), real.get(partition, ())
         if ours != theirs:
@@ -71,7 +73,7 @@ def compare_changes(
             kind: Kind = "changes"
             if mine == other:
                 kind = "joins"
-            elif partition.topic_name in uneven and _without_elr(mine) == _without_elr(other):
+            elif partition in stale or (partition.topic_name in uneven and _without_elr(mine) == _without_elr(other)):
                 kind = "elr"
             yield Difference(kind, str(partition), _lines(ours), _lines(theirs))
 

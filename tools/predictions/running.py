@@ -13,7 +13,7 @@ from klamm.twin.followed_log import FollowedLog
 from klamm.twin.follower import Follower
 from tools.predictions.cases import CaseResult, run_case
 from tools.predictions.sides import RealSide, ask
-from tools.predictions.steps import Elect, Step
+from tools.predictions.steps import DeleteTopic, Elect, Step
 from tools.toolchain_checks.real_cluster import RealCluster
 
 TWIN_CONFIGS: Final[Mapping[str, str]] = {"auto.leader.rebalance.enable": "false"}
@@ -33,7 +33,7 @@ async def run_cases(
     """The results of so many cases, each drawn by a number of its own."""
     real, found = RealSide(cluster), []
     for number in range(cases):
-        await _elect_all(real)
+        await _clean(real)
         await follow_once(cluster.controller, copy)
         result = await run_case(real, copy, TWIN_CONFIGS, Random(f"{seed}/{number}"))
         found.append(result)
@@ -44,10 +44,15 @@ async def run_cases(
     return found
 
 
-async def _elect_all(real: RealSide) -> None:
-    """Elect leaders where the periodic task would: the brokers of a twin have just registered, which elects them."""
+async def _clean(real: RealSide) -> None:
+    """Delete topics where known differences have come about, and elect leaders where the periodic task would: the
+    brokers of a twin have just registered, which elects them."""
+    servers = real.cluster.bootstrap_servers
+    for name in sorted({partition.topic_name for partition in real.state().stale}):
+        await ask(servers, DeleteTopic(name))
+        await real.settle(None)
     if any(found.leader == NO_LEADER for found in real.state().partitions.values()):
-        await ask(real.cluster.bootstrap_servers, Elect(None, ElectionType.UNCLEAN))
+        await ask(servers, Elect(None, ElectionType.UNCLEAN))
         await real.settle(None)
 
 
