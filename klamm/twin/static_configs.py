@@ -1,7 +1,7 @@
 """Which of the static configs that a cluster's brokers show are stored for its twins, and what is said of the others.
 
-Not stored are secrets, and what a twin has of its own: listeners, their TLS and SASL, directories, the quorum, the
-authorizer, and classes of Java.
+Not stored are secrets, and what a twin has of its own: listeners, their TLS and SASL, the quorum, the authorizer, and
+classes of Java. The paths of log directories are stored, since a simulated broker only reports them.
 """
 
 from collections import Counter
@@ -13,6 +13,7 @@ from klamm.admin.types import ConfigEntry, ConfigSource
 from klamm.assignment.wording import counted
 from klamm.cluster.twin_configs import STATIC_CONFIGS_FILE, StaticConfigs
 from klamm.controller.config_definitions.table import ConfigType, broker_definition, is_of_security
+from klamm.controller.data_limits import MAX_LOG_DIRS
 from klamm.controller.settings import IDENTITY_CONFIGS, MAX_SHOWN_NAMES, Settings, SettingsError
 
 CLUSTER_WIDE: Final = (
@@ -37,10 +38,7 @@ _OF_THE_TWIN: Final = frozenset(
         "early.start.listeners",
         "inter.broker.listener.name",
         "listener.security.protocol.map",
-        "log.dir",
-        "log.dirs",
         "cordoned.log.dirs",
-        "metadata.log.dir",
         "principal.builder.class",
         "process.roles",
         "security.inter.broker.protocol",
@@ -105,7 +103,7 @@ class ShownConfigs:
                 yield f"static configs differ: {name} is {found}; {of_all}"
         for what, some in (
             ("they are secrets", self.secret),
-            ("a twin has listeners, directories and an authorizer of its own", self.of_the_twin),
+            ("a twin has listeners and an authorizer of its own", self.of_the_twin),
             ("Klamm does not know them, or refuses their values", self.refused),
         ):
             if some:
@@ -128,6 +126,8 @@ def _is_secret(name: str) -> bool:
 
 
 def _is_refused(name: str, value: str) -> bool:
+    if name == "log.dirs" and value.count(",") >= MAX_LOG_DIRS:
+        return True
     try:
         Settings(static_configs={name: value})
     except SettingsError:

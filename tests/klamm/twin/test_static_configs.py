@@ -13,6 +13,7 @@ import klamm
 from klamm.__main__ import main
 from klamm.admin.types import ConfigEntry, ConfigSource, ConfigSynonym
 from klamm.cluster.twin_configs import STATIC_CONFIGS_FILE
+from klamm.controller.data_limits import MAX_LOG_DIRS
 from klamm.twin.static_configs import ShownConfigs
 
 CONFIGS = {
@@ -22,6 +23,7 @@ CONFIGS = {
     "message.max.bytes": "2000",
     "min.insync.replicas": "2",
     "num.io.threads": "17",
+    "log.dirs": "/data/1,/data/2",
     "delegation.token.secret.key": "do not tell",
 }
 OWN = {2: {"max.broker.partitions": "70", "log.retention.hours": "5"}, 3: {"num.io.threads": "3"}}
@@ -70,7 +72,7 @@ async def test_a_twin_of_a_clone_has_the_static_configs_of_each_broker(
         original = await static_configs(cluster.bootstrap_servers)
         copy = await copy_of(cluster, tmp_path)
     said = capfd.readouterr().err
-    assert f"klamm clone: 8 static configs of brokers: stored in {STATIC_CONFIGS_FILE}\n" in said
+    assert f"klamm clone: 9 static configs of brokers: stored in {STATIC_CONFIGS_FILE}\n" in said
     assert "klamm clone: static configs not stored (they are secrets): delegation.token.secret.key\n" in said
     assert "do not tell" not in (copy / STATIC_CONFIGS_FILE).read_text()
     async with klamm.Cluster(twin=copy) as twin, klamm.AdminClient(twin.bootstrap_servers) as admin:
@@ -78,6 +80,7 @@ async def test_a_twin_of_a_clone_has_the_static_configs_of_each_broker(
         for name, configs in original.items():
             assert configs.pop("delegation.token.secret.key") is None
             assert found[name] == configs, name
+        assert [one["log_dir"] for one in await twin.log_dirs(2)] == ["/data/1", "/data/2"]
         (made,) = await admin.create_topics([klamm.NewTopic("of-defaults")])
         assert (made.num_partitions, made.replication_factor, made.error) == (12, 2, None)
         (topic,) = await admin.describe_configs([klamm.ConfigResource.topic("of-defaults")])
@@ -155,8 +158,8 @@ def shown(*brokers: Sequence[ConfigEntry]) -> ShownConfigs:
         ("listeners", "PLAINTEXT://h:1"),
         ("node.id", "7"),
         ("broker.rack", "a"),
-        ("log.dirs", "/data/1"),
-        ("metadata.log.dir", "/data/1"),
+        ("log.dirs", ",".join(f"/data/{number}" for number in range(MAX_LOG_DIRS + 1))),
+        ("cordoned.log.dirs", "/data/1"),
         ("process.roles", "broker,controller"),
         ("controller.quorum.voters", "1@h:1"),
         ("controller.quorum.bootstrap.servers", "h:1"),
@@ -179,6 +182,11 @@ def test_what_a_twin_cannot_have_is_not_stored(name: str, value: str) -> None:
     assert json.loads(found.stored().as_text()) == {"all_brokers": {}, "brokers": {}}
     named = [line for line in found.lines() if line.endswith(f": {name}")]
     assert len(named) == (0 if name in ("listeners", "node.id", "broker.rack") else 1)
+
+
+def test_as_many_directories_as_a_broker_may_have_are_stored() -> None:
+    most = ",".join(f"/data/{number}" for number in range(MAX_LOG_DIRS))
+    assert shown([entry("log.dirs", most)]).stored().shared == {"log.dirs": most}
 
 
 @pytest.mark.parametrize("name", ["ssl.keystore.password", "delegation.token.secret.key", "com.example.token"])

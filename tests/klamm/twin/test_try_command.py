@@ -9,7 +9,7 @@ import trio
 
 import klamm
 from klamm.__main__ import main
-from klamm.twin.affected import Named
+from klamm.twin.affected import Named, led_by
 from klamm.twin.cluster_counts import ClusterCounts
 from klamm.twin.trial import StepResult, Trial, as_json
 from klamm.twin.trial_html import as_html
@@ -110,6 +110,17 @@ def test_the_partitions_whose_leader_is_lost_are_named(
         _, out, _ = tried(twin, tmp_path, capsys, steps, "--output", form)
         assert line in out
         assert out.count("without a leader for up to") == 2
+
+
+async def test_partitions_that_were_added_are_named_by_their_indexes() -> None:
+    """They have another range of rows, because another topic was made between."""
+    async with klamm.Cluster(brokers=1) as cluster, klamm.AdminClient(cluster.bootstrap_servers) as admin:
+        await admin.create_topics([klamm.NewTopic("t", 1), klamm.NewTopic("u", 1)])
+        await admin.create_partitions([klamm.NewPartitions("t", 4)])
+        assert led_by(cluster._up.image, [1]) == Named(("t-0", "t-1", "t-2", "t-3", "u-0"), 0)
+        await admin.create_partitions([klamm.NewPartitions("u", 3)])
+        assert led_by(cluster._up.image, [1, 7]) == Named(("t-0", "t-1", "t-2", "t-3", "u-0"), 2)
+        assert led_by(cluster._up.image, [7]) == Named((), 0)
 
 
 def test_the_session_timeout_of_the_report_is_that_of_the_twin(

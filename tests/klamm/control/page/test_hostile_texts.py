@@ -4,8 +4,10 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import trio
+from confluent_kafka import Consumer
+
 import klamm
-from klamm.control.page.feed import encoded
 from klamm.control.page.panels import MAX_REQUESTS, MAX_TEXT, Panels
 from klamm.server.recent_requests import RecentRequests
 from klamm.server.request_log import RequestLine
@@ -14,37 +16,32 @@ from tests.server.test_request_log import make_line
 LONG = "<b>" * 10_000
 
 
-async def grouped(cluster: klamm.Cluster, *group_ids: str) -> list[dict[str, Any]]:
-    """What a page gets of groups with these ids, whose members have long client ids."""
-    import confluent_kafka
-    import trio
-
-    def join() -> None:
-        for group_id in group_ids:
-            consumer = confluent_kafka.Consumer({
-                "bootstrap.servers": cluster.bootstrap_servers, "group.id": group_id, "client.id": LONG[:20_000],
-            })  # fmt: skip
-            consumer.subscribe(["orders"])
-            for _ in range(100):
-                consumer.poll(0.1)
-                if consumer.assignment():
-                    break
-            consumer.close()
-
-    await trio.to_thread.run_sync(join)
-    return Panels(cluster._up).groups()
+def joined(bootstrap_servers: str, group_id: str) -> Consumer:
+    """The only member of a group, with a long client id."""
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": group_id, "client.id": LONG[:20_000]})
+    consumer.subscribe(["orders"])
+    for _ in range(200):
+        consumer.poll(0.1)
+        if consumer.assignment():
+            return consumer
+    raise AssertionError("the group was not stable in time")
 
 
-async def test_long_ids_of_groups_are_cut_and_differ() -> None:
+async def test_long_ids_of_groups_and_clients_are_cut_and_differ() -> None:
+    one, other = LONG[:5_000] + "1", LONG[:5_000] + "2"
+    cut = LONG[:MAX_TEXT] + "…"
     async with klamm.Cluster(brokers=1, configs={"group.initial.rebalance.delay.ms": 0}) as cluster:
         await cluster.create_topic("orders", 1)
-        one, other = LONG[:5_000] + "1", LONG[:5_000] + "2"
-        groups = await grouped(cluster, "short", one, other)
-        assert {group["id"] for group in groups} == {"short", LONG[:MAX_TEXT] + "…"}
-        assert len({group["key"] for group in groups}) == 3
-        assert next(group["key"] for group in groups if group["id"] == "short") == "short"
-        assert all(len(group["key"]) < 2 * MAX_TEXT for group in groups)
-        assert len(encoded(groups)) < 3 * 1_000
+        servers = cluster.bootstrap_servers
+        consumers = [await trio.to_thread.run_sync(joined, servers, group_id) for group_id in ("short", one, other)]
+        groups = Panels(cluster._up).groups()
+        for consumer in consumers:
+            await trio.to_thread.run_sync(consumer.close)
+    assert sorted(group["id"] for group in groups) == [cut, cut, "short"]
+    assert len({group["key"] for group in groups}) == 3
+    assert next(group["key"] for group in groups if group["id"] == "short") == "short"
+    assert all(len(group["key"]) < 2 * MAX_TEXT for group in groups)
+    assert [[member["client_id"] for member in group["members"]] for group in groups] == [[cut]] * 3
 
 
 async def test_what_a_broker_of_its_own_registers_is_cut() -> None:
