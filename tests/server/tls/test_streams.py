@@ -254,3 +254,62 @@ async def test_a_stream_is_broken_after_a_cancelled_send() -> None:
             scope.cancel()
     with pytest.raises(trio.BrokenResourceError):
         await server.send_all(b"y")
+
+
+async def test_what_is_sent_at_the_same_time_leaves_in_the_order_of_its_encryption() -> None:
+    """A receive has something to send, such as the answer to a new key, while the transport is busy with a send."""
+    server, client = await shaken(*lockstep_stream_pair())
+    assert server._session is not None
+    sent, received = b"sent" * 1_000, b""
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.send_all, sent)
+            await trio.testing.wait_all_tasks_blocked()
+            server._session.encrypt(b"said")
+            nursery.start_soon(server.receive_some)
+            await trio.testing.wait_all_tasks_blocked()
+            while len(received) < len(sent) + 4:
+                received += await client.receive_some()
+            nursery.cancel_scope.cancel()
+    assert received == sent + b"said"
+
+
+class WholeStream(trio.abc.Stream):
+    """A transport that cannot be closed in one direction alone."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self._stream = stream
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await self._stream.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._stream.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        return await self._stream.receive_some(max_bytes)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def test_a_stream_over_a_transport_without_half_closes_is_closed() -> None:
+    ours, theirs = memory_stream_pair()
+    server, client = await shaken(WholeStream(ours), theirs)
+    await server.aclose()
+    assert await client.receive_some() == b""
+    with pytest.raises(trio.ClosedResourceError):
+        await ours.send_all(b"x")
+
+
+async def test_a_handshake_begins_with_what_the_transport_has_delivered() -> None:
+    ours, theirs = memory_stream_pair()
+    client = trio.SSLStream(theirs, CLIENTS["TLSv1_3"], server_hostname="localhost")
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.do_handshake)
+            hello = await ours.receive_some()
+            server = TlsStream(ours, SERVER, hello)
+            await server.do_handshake()
+        await client.send_all(b"said")
+        assert await server.receive_some() == b"said"
