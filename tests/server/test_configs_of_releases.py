@@ -6,6 +6,7 @@ from types import MappingProxyType
 import pytest
 
 from klamm.controller.client import Client
+from klamm.controller.config_definitions.table import broker_definitions
 from klamm.controller.releases import RELEASES, Emulation, decode_releases
 from klamm.controller.settings import Settings
 from klamm.protocol.errors import ErrorCode
@@ -131,3 +132,20 @@ async def test_a_broker_of_a_former_release_accepts_names_of_later_ones_unseen()
         assert configs["group.consumer.assignment.interval.ms"] is None
         code, message = await altered(peer, BROKER, "1", "zookeeper.connect", "a")
         assert (code, message) == (42, "Cannot update these configs dynamically: [zookeeper.connect]")
+
+
+@pytest.mark.parametrize(
+    ("release", "roles", "controllers"),
+    [("3.0", "", None), ("3.3", "broker", "CONTROLLER"), ("4.3", "broker", "CONTROLLER")],
+)
+async def test_a_broker_lists_the_configs_of_its_release_and_says_what_it_is(
+    release: str, roles: str, controllers: str | None
+) -> None:
+    later = {"share.coordinator.state.topic.min.isr": "1"}  # for few brokers, Klamm sets it whatever the release is
+    settings = Settings(seed=1, emulation=Emulation(RELEASES[release]), static_configs=later)
+    async with open_test_server(settings=settings) as running:
+        configs = await described(running.connect_in_memory(Client("broker", 1)), BROKER, "1")
+        assert isinstance(configs, dict)
+        assert list(configs) == list(broker_definitions(release))
+        assert (configs["process.roles"], configs["controller.listener.names"]) == (roles, controllers)
+        assert configs["node.id"] == configs["broker.id"] == "1"

@@ -1,8 +1,11 @@
 """Clusters whose metadata log is at a metadata.version of 3.3 to 3.9: what the log has, and what is refused."""
 
+from dataclasses import replace
+
 import pytest
 
 from klamm.controller.client import Client
+from klamm.controller.handlers.tokens.token_rules import tokens_are_supported
 from klamm.controller.metadata.broker import MIGRATING_DIRECTORY
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition import NO_LEADER
@@ -199,3 +202,31 @@ def test_a_request_that_a_broker_forwards_has_not_asked_the_controller_itself() 
         client = Client(listener, is_forwarded=is_forwarded)
         assert Requester(listener, client=client).asked_controller_itself is expected
     assert Requester("controller").asked_controller_itself
+
+
+@pytest.mark.parametrize(("level", "grows"), [(11, True), (12, False)])
+def test_the_leader_epoch_grows_with_a_follower_that_leaves_the_isr_until_3_6(level: int, grows: bool) -> None:
+    cluster = DrivenCluster(2, metadata_version=level)
+    cluster.create_at("t", [1, 2])
+    before = cluster.partitions("t")[0]
+    cluster.lose(2)
+    after = cluster.partitions("t")[0]
+    assert (before.isr, after.isr, after.leader) == ((1, 2), (1,), 1)
+    assert after.leader_epoch - before.leader_epoch == int(grows)
+
+
+@pytest.mark.parametrize(("level", "supported"), [(13, False), (14, True)])
+def test_delegation_tokens_need_3_6_iv2(level: int, supported: bool) -> None:
+    cluster = DrivenCluster(1, metadata_version=level)
+    assert tokens_are_supported(cluster.image) is supported
+
+
+def test_a_broker_is_cordoned_if_all_of_its_directories_are() -> None:
+    cluster = DrivenCluster(1)
+    broker = cluster.image.brokers[1]
+    both = (directory(1), directory(1, 1))
+    for log_dirs, cordons, expected in (
+        (both, both, True), (both, both[:1], False), (both[:1], both, True), (both, (), False), (both, None, False),
+        ((), both, False),
+    ):  # fmt: skip
+        assert replace(broker, log_dirs=log_dirs, cordoned_log_dirs=cordons).cordoned is expected

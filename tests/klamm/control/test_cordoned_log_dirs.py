@@ -6,6 +6,7 @@ from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.brokers import describe_log_dirs
 from klamm.protocol.messages.configs import incremental_alter_configs
 from klamm.protocol.messages.configs.incremental_alter_configs import AlterableConfig, AlterConfigsResource
+from klamm.protocol.messages.topics import create_topics
 from tests.klamm.control.log_dir_cluster import FIRST, SECOND, TOPIC, ask, described, directories, move, write
 
 CORDONS = "cordoned.log.dirs"
@@ -65,6 +66,50 @@ async def test_an_empty_value_ends_the_cordons_of_the_static_configs() -> None:
         assert await cordoned(cluster, 1) == [False, False]
         assert await set_config(cluster, "1", CORDONS, None) == 0
         assert await cordoned(cluster, 1) == [False, True]
+
+
+async def test_replicas_that_a_client_puts_on_a_cordoned_broker_are_in_its_first_online_directory() -> None:
+    async with klamm.Cluster(brokers=1, log_dirs=2, clock="manual") as cluster:
+        assert await set_config(cluster, "1", CORDONS, f"{FIRST} , {SECOND}") == 0
+        assert await cordoned(cluster, 1) == [True, True]
+        for topic_name, expected in (("first", FIRST), ("second", SECOND)):
+            assigned = [
+                create_topics.CreatableReplicaAssignment(partition_index=index, broker_ids=[1]) for index in range(3)
+            ]
+            topic = create_topics.CreatableTopic(
+                name=topic_name, num_partitions=-1, replication_factor=-1, assignments=assigned
+            )
+            request = create_topics.CreateTopicsRequest(topics=[topic], timeout_ms=1000)
+            (created,) = (await ask(cluster, 1, create_topics.API, 7, request)).topics
+            assert created.error_code == 0
+            await cluster.advance(1_000)
+            assert [directories(cluster, index, topic_name)[1] for index in range(3)] == 3 * [expected]
+            if expected == FIRST:
+                await cluster.take_log_dir_offline(1, FIRST)
+
+
+async def test_replicas_of_deleted_topics_do_not_count_in_a_directory() -> None:
+    async with klamm.Cluster(brokers=1, log_dirs=2, clock="manual") as cluster:
+        await cluster.create_topic("a", 3, 1)
+        await cluster.create_topic("kept", 2, 1)
+        placed = [
+            directories(cluster, index, name)[1] for name, count in (("a", 3), ("kept", 2)) for index in range(count)
+        ]
+        assert placed == [FIRST, SECOND, FIRST, SECOND, FIRST]
+        await cluster.delete_topic("a")
+        await cluster.advance(1_000)
+        await cluster.create_topic("b", 1, 1)
+        assert directories(cluster, 0, "b")[1] == FIRST
+
+
+async def test_the_time_to_report_a_directory_begins_with_the_first_that_is_lost() -> None:
+    configs: dict[str, str | float] = {FAILURE_TIMEOUT: 3_000, "metadata.log.dir": "/m"}
+    async with klamm.Cluster(brokers=1, log_dirs=3, clock="manual", configs=configs) as cluster:
+        await cluster.fence_broker(1)
+        for path in (FIRST, SECOND):
+            await cluster.take_log_dir_offline(1, path)
+            await cluster.advance(2_000)
+            assert cluster._up.brokers.by_id[1].is_up is (path == FIRST)
 
 
 async def test_moves_are_throttled() -> None:
