@@ -17,6 +17,7 @@ from klamm.protocol.messages.streams.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
     Subtopology,
+    TaskIds,
     TopicInfo,
     Topology,
 )
@@ -331,3 +332,25 @@ def test_a_deleted_group_has_no_delay_left(shard: StreamsShard) -> None:
     shard.beat("a")
     shard.pass_time(200)
     assert statuses(shard.beat("a", 1)), "the delay of the new group is not over"
+
+
+@pytest.mark.parametrize(
+    ("field", "tasks", "name"),
+    [
+        ("active_tasks", None, "ActiveTasks"),
+        ("active_tasks", [TaskIds(subtopology_id="0", partitions=[0])], "ActiveTasks"),
+        ("standby_tasks", None, "StandbyTasks"),
+        ("standby_tasks", [TaskIds(subtopology_id="0", partitions=[0])], "StandbyTasks"),
+        ("warmup_tasks", None, "WarmupTasks"),
+    ],
+)
+def test_a_member_that_joins_has_empty_lists_of_tasks(field: str, tasks: list[TaskIds] | None, name: str) -> None:
+    shard = StreamsShard()
+    shard.create("t", 1)
+    given: dict[str, Any] = {field: tasks}
+    refused = shard.beat("a", **given)
+    assert (refused.error_code, refused.error_message) == (
+        ErrorCode.INVALID_REQUEST,
+        f"{name} must be empty when (re-)joining.",
+    )
+    assert GROUP not in shard.state.streams.groups
