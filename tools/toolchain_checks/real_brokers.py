@@ -29,7 +29,7 @@ from tools.toolchain_checks.real_brokers_clients import (
     exchange_records,
 )
 from tools.toolchain_checks.real_brokers_elections import UncleanElections
-from tools.toolchain_checks.real_brokers_refused import AHEAD, Strangers
+from tools.toolchain_checks.real_brokers_refused import AHEAD, Strangers, wipe
 from tools.toolchain_checks.real_brokers_takeover import Takeover
 from tools.toolchain_checks.report import Report, expect, expect_none
 
@@ -91,6 +91,8 @@ def check_real_brokers(report: Report, java: Java, folder: Path) -> None:
             beside.exchange_records()
         with report.check("Klamm ends with exit code 0, and has nothing to warn of"):
             story.end_klamm()
+        with report.check("brokers that live on when Klamm starts on an empty directory cut nothing of their logs"):
+            wipe(cluster, folder / "empty")
         with report.check("the brokers met no fault"):
             expect_none([line for line in cluster.brokers_lines() if _FAULT.search(line)], "faults")
 

@@ -1,17 +1,21 @@
-"""Real 4.3 brokers that Klamm has to refuse, because they are of another cluster, or have an id that is taken. None of
-them may harm the others.
+"""Real 4.3 brokers that Klamm has to refuse: of another cluster, with an id that is taken, or with a log that is longer
+than Klamm's, since the data directory was wiped. None of them may harm the others or lose a record.
 """
 
+import time
+from pathlib import Path
 from typing import Final
 
 from tools.toolchain_checks.java_process import JavaProcess
 from tools.toolchain_checks.joined_brokers import BROKERS, METADATA_FOLDER, START_SECONDS, JoinedBrokers
-from tools.toolchain_checks.real_brokers_clients import Clients
-from tools.toolchain_checks.report import expect
+from tools.toolchain_checks.real_brokers_clients import RECORDS, Clients
+from tools.toolchain_checks.report import expect, expect_none
 
 FOREIGN_ID, TAKEN_ID = 4, 2
 OTHER_CLUSTER: Final = "KlammToolchainCluster9"
 AHEAD: Final = "ahead of the metadata log"
+WIPED_SECONDS: Final = 3.0
+"""For so long brokers fetch from the empty log: some times each."""
 
 
 class Strangers:
@@ -29,7 +33,7 @@ class Strangers:
         cluster of another id."""
         _await_line(self._foreign, "INCONSISTENT_CLUSTER_ID")
         _await_line(self._double, "DUPLICATE_BROKER_REGISTRATION")
-        expect(self._clients.brokers() == set(BROKERS), f"the brokers are {self._clients.brokers()}")
+        self._clients.wait_for("the three brokers", lambda: self._clients.brokers() == set(BROKERS))
         found = self._clients.address(TAKEN_ID)
         expect(found == self._listens, f"broker {TAKEN_ID} listens at {found}, not at {self._listens}")
         folder = self._foreign.errors.parent / self._foreign.name / METADATA_FOLDER
@@ -38,6 +42,32 @@ class Strangers:
         for stranger in (self._foreign, self._double):
             stranger.process.kill()
             stranger.process.wait()
+
+
+def wipe(cluster: JoinedBrokers, empty: Path) -> None:
+    """Klamm starts on an empty directory while brokers live, and then on its own one again."""
+    clients = Clients(cluster.bootstrap_servers)
+    before = {broker_id: cluster.metadata_log_of(broker_id) for broker_id in BROKERS}
+    warned, own = cluster.klamms_lines().count(AHEAD), cluster.data_dir
+    cluster.data_dir = empty
+    cluster.start_klamm()
+    clients.wait_for("a warning", lambda: cluster.klamms_lines().count(AHEAD) > warned)
+    until = time.monotonic() + WIPED_SECONDS
+    while time.monotonic() < until:
+        # Without an idempotent producer, which would need an id of the controller.
+        lost = clients.produce("first", RECORDS, "wiped", idempotent=False)
+        expect_none(lost, "records are not acknowledged")
+    cluster.stop_klamm()
+    cluster.data_dir = own
+    cluster.start_klamm()
+    clients.create("unharmed")
+    expect_none(clients.produce("unharmed", RECORDS, "unharmed"), "records are not acknowledged")
+    clients.expect_consumed("unharmed", [f"unharmed-{index}" for index in range(RECORDS)])
+    clients.wait_for("replicas in sync", lambda: clients.all_in_sync("unharmed"))
+    ended = [f"broker {broker_id}" for broker_id in BROKERS if cluster.brokers[broker_id].process.poll() is not None]
+    expect_none(ended, "brokers that ended")
+    cut = [f"broker {one}" for one, log in before.items() if not cluster.metadata_log_of(one).startswith(log)]
+    expect_none(cut, "brokers that have cut their metadata log")
 
 
 def _await_line(stranger: JavaProcess, text: str) -> None:

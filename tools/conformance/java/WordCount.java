@@ -120,7 +120,7 @@ final class WordCount {
         configs.put("num.stream.threads", "2");
         configs.put("num.standby.replicas", "1");
         configs.put("replication.factor", "3");
-        configs.put("commit.interval.ms", "100");
+        configs.put("commit.interval.ms", controlUrl.equals("-") ? "500" : "100");
         configs.put("statestore.cache.max.bytes", "0"); // each change of a count is a record
         configs.put("consumer.auto.offset.reset", "earliest");
         StreamsBuilder builder = new StreamsBuilder();
