@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RECORDS_PER_SECOND: Final = 5_000
+STREAMS: Final = 2
+"""Bronze, and the windows that close."""
+START_SECONDS: Final = 300.0
+_POLL_SECONDS: Final = 0.1
 SINK_LOG: Final = "_spark_metadata"
 
 
@@ -33,11 +37,20 @@ class Synced(NamedTuple):
 
 
 class Appender(threading.Thread):
-    """Appends the batches of more topics to a log that `write_log` has made, at a rate, for some seconds. Then it sets
-    `done`."""
+    """Appends the batches of more topics to a log that `write_log` has made, at a rate, for some seconds, as soon as
+    `is_awaited` says that the log is followed. Then it sets `done`."""
 
-    def __init__(self, segment: Path, end: int, rate: int, seconds: float, done: threading.Event) -> None:
+    def __init__(
+        self,
+        segment: Path,
+        end: int,
+        rate: int,
+        seconds: float,
+        done: threading.Event,
+        is_awaited: Callable[[], bool] = lambda: True,
+    ) -> None:
         super().__init__()
+        self._is_awaited = is_awaited
         self.synced: list[Synced] = []
         self.latest_by = 0.0
         """The seconds by which the batch that was latest was behind its time."""
@@ -45,6 +58,11 @@ class Appender(threading.Thread):
 
     def run(self) -> None:
         try:
+            give_up_at = time.monotonic() + START_SECONDS
+            while not self._is_awaited():
+                if time.monotonic() > give_up_at:
+                    return
+                time.sleep(_POLL_SECONDS)
             with self._segment.open("ab", buffering=0) as file:
                 self._append(file.fileno())
         finally:
@@ -81,19 +99,27 @@ def measure_follow_lag(spark: "SparkSession", folder: Path, seconds: float, rate
 
     log, out, done = folder / "followed", folder / "followed-out", threading.Event()
     begin = write_log(log, RECORDS_PER_TOPIC)
-    # The streams start before the log grows: their start is nobody's lag.
-    jobs.ingest(spark, out, logs=[str(log)])
     (segment,) = (log / LOG_FOLDER).glob("*.log")
-    appender = Appender(segment, begin, rate, seconds, done)
+    appender = Appender(segment, begin, rate, seconds, done, lambda: _wait_for_data(spark))
     appender.start()
     counts = jobs.ingest(spark, out, logs=[str(log)], follow=done)
     appender.join()
+    if not appender.synced:
+        raise Refused(f"the streams did not start within {START_SECONDS:g} s")
     if appender.latest_by > 1:
         raise Refused(f"the log was appended {appender.latest_by:.1f} s behind its rate")
     if (wanted := appender.synced[-1].end) != counts["bronze.metadata_record"]:
         raise Refused(f"{counts['bronze.metadata_record']} rows instead of {wanted}")
     batches = row_times(out / "bronze" / "metadata_record")
     return lags_of(appender.synced, begin, batches)
+
+
+def _wait_for_data(spark: "SparkSession") -> bool:
+    """Whether both streams of `ingest` have read what there was: their start is nobody's lag."""
+    streams = spark.streams.active
+    return len(streams) == STREAMS and all(
+        stream.lastProgress is not None and not stream.status["isTriggerActive"] for stream in streams
+    )
 
 
 def row_times(table: Path) -> list[tuple[float, list[int]]]:
