@@ -25,11 +25,17 @@ class Sending:
         self.turns = turns
         self.began: list[int] = []
         self.may_end = [trio.Event() for _ in range(4 * SENDERS)]
+        self.has_made = trio.Event()
 
     async def send(self, number: int) -> None:
         async with self.turns.turn():
             self.began.append(number)
             await self.may_end[number].wait()
+
+    async def make(self) -> None:
+        """Make a response when few connections wait for a turn."""
+        await self.turns.few_wait()
+        self.has_made.set()
 
     async def start(self, nursery: trio.Nursery, numbers: range) -> None:
         for number in numbers:
@@ -77,43 +83,31 @@ async def test_a_connection_that_closes_makes_room(mock_clock: MockClock) -> Non
 
 async def test_responses_are_made_while_few_wait_for_a_turn(mock_clock: MockClock) -> None:
     sending = Sending(BulkTurns())
-    made = trio.Event()
-
-    async def make() -> None:
-        await sending.turns.few_wait()
-        made.set()
-
     async with trio.open_nursery() as nursery:
         # One of those that wait for a turn has the lock, and is not among the tasks that wait for the lock.
         await sending.start(nursery, range(2 * SENDERS + 1))
         await sending.turns.few_wait()
         await sending.start(nursery, range(2 * SENDERS + 1, 2 * SENDERS + 2))
-        nursery.start_soon(make)
+        nursery.start_soon(sending.make)
         await wait_all_tasks_blocked()
-        assert not made.is_set()
+        assert not sending.has_made.is_set()
         sending.may_end[0].set()
         await wait_all_tasks_blocked()
-        assert made.is_set()
+        assert sending.has_made.is_set()
         nursery.cancel_scope.cancel()
 
 
 async def test_connections_that_close_while_they_wait_hold_up_no_response(mock_clock: MockClock) -> None:
     sending = Sending(BulkTurns())
-    made = trio.Event()
-
-    async def make() -> None:
-        await sending.turns.few_wait()
-        made.set()
-
     async with trio.open_nursery() as nursery:
         async with trio.open_nursery() as closing:
             await sending.start(closing, range(3 * SENDERS))
-            nursery.start_soon(make)
+            nursery.start_soon(sending.make)
             await wait_all_tasks_blocked()
-            assert not made.is_set()
+            assert not sending.has_made.is_set()
             closing.cancel_scope.cancel()
         with trio.fail_after(1):
-            await made.wait()
+            await sending.has_made.wait()
 
 
 async def test_a_connection_that_waits_for_its_turn_is_not_stalled(mock_clock: MockClock) -> None:
