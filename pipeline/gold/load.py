@@ -12,8 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users c
 from klamm.pipeline import schemas
 from klamm.pipeline.silver import BROKER_RESOURCE
 
-UNLIMITED_TOPICS: Final = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
-"""Internal topics. KIP-578's limits do not count their replicas and do not apply to them."""
+UNLIMITED_TOPICS: Final = ("__consumer_offsets", "__transaction_state")
+"""The topics that KIP-578 exempts: the limits do not count their replicas and do not apply to them."""
 SAMPLES: Final = 100
 """The number of offsets of each log at which placement quality is computed, including the last one."""
 BROKER_LIMIT: Final = "max.broker.partitions"
