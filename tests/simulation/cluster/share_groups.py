@@ -6,6 +6,7 @@ from random import Random
 from typing import Any, Final
 
 from klamm.broker.groups.share.shard import GroupsWithShare
+from klamm.controller.configs.in_force import min_insync_replicas
 from klamm.controller.metadata.partition import Partition
 from klamm.protocol.api import Api
 from klamm.protocol.fields import Message
@@ -83,7 +84,7 @@ class ShareGroups:
     def skipped(self) -> dict[str, list[int]]:
         """What members have not been given, though brokers that are up have it, by partition and group."""
         self.watch_internal_topics()
-        if not self.is_certain:
+        if not (self.is_certain and self._can_write()):
             return {}
         found: dict[str, list[int]] = {}
         if self.quiet:
@@ -112,12 +113,26 @@ class ShareGroups:
         demand("every_share_group_becomes_stable", self.quiet, f"{self._epochs}")
 
     def _group_epochs(self) -> dict[str, int] | None:
-        """Of the groups that simulated brokers coordinate; None: internal topics are not what they were."""
-        if not self.is_certain:
+        """Of the groups that simulated brokers coordinate; None: internal topics are not what they were, or cannot be
+        written to, so that each heartbeat times out and is tried again, as in Kafka."""
+        if not (self.is_certain and self._can_write()):
             return None
         states = self.world.living.brokers.coordinators.loaded_states(CONSUMER_OFFSETS)
         shards = [state.share for state in states if isinstance(state, GroupsWithShare)]
         return {group_id: group.group_epoch for shard in shards for group_id, group in shard.groups.items()}
+
+    def _can_write(self) -> bool:
+        """Whether each partition of internal topics has as many replicas in sync as its topic demands."""
+        image, settings = self.world.living.image, self.world.living.server.observed.settings
+        for name in INTERNAL_TOPICS:
+            topic = image.topics_by_name.get(name)
+            for index in range(image.partition_count(topic) if topic else 0):
+                assert topic is not None
+                partition = self.partition((topic.topic_id, index))
+                wanted = min_insync_replicas(image.configs, settings, name, partition.leader)
+                if len(partition.isr) < min(wanted, len(partition.replicas)):
+                    return False
+        return True
 
     def _places(self) -> Iterator[tuple[str, Place]]:
         image = self.world.living.image
