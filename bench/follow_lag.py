@@ -115,7 +115,7 @@ def measure_follow_lag(spark: "SparkSession", folder: Path, seconds: float, rate
 
 
 def _wait_for_data(spark: "SparkSession") -> bool:
-    """Whether both streams of `ingest` have read what there was: their start is nobody's lag."""
+    """Whether both streams of `ingest` have read what there was: the start of a stream is no lag."""
     streams = spark.streams.active
     return len(streams) == STREAMS and all(
         stream.lastProgress is not None and not stream.status["isTriggerActive"] for stream in streams

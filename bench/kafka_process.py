@@ -15,6 +15,7 @@ from tools.toolchain_checks.ports import free_ports
 
 POLL_SECONDS = 0.005
 FORMAT_SECONDS = 60
+CLUSTER_ID = "a2xhbW0tYmVuY2gtMDAwMA"
 STARTED = "Kafka Server started"
 CONTROLLER = 1
 """The node that is both broker and controller; the others are only brokers."""
@@ -31,7 +32,34 @@ JVM_OPTIONS = (
 )
 
 
-class Kafka(ServerProcess):
+def format_storage(class_path: str, cluster_id: str, properties: Path) -> None:
+    """Prepare a node's storage, which is necessary once before its first start. Raises ServerFailed."""
+    tool = ["java", "-cp", class_path, "kafka.tools.StorageTool"]
+    wanted = [*tool, "format", "--cluster-id", cluster_id, "--config", str(properties)]
+    done = subprocess.run(wanted, capture_output=True, text=True, check=False, timeout=FORMAT_SECONDS)
+    if done.returncode:
+        raise ServerFailed(f"Kafka's storage could not be formatted: {done.stderr or done.stdout}")
+
+
+class KafkaProcess(ServerProcess):
+    """A process of Apache Kafka, whose log says when it is ready. Subclasses set `_server` and `_log`."""
+
+    _server: str
+    """HOST:PORT of the listener that is reported as the bootstrap server."""
+    _log: Path
+    """The file to which the process writes its log."""
+
+    def _await_ready(self, deadline: float) -> str:
+        while time.monotonic() < deadline:
+            if self._log.exists() and STARTED in self._log.read_text(errors="replace"):
+                return self._server
+            if self._process.poll() is not None:
+                raise self._failure(f"ended with exit code {self._process.returncode} before it was ready")
+            time.sleep(POLL_SECONDS)
+        raise self._failure("was not ready in time")
+
+
+class Kafka(KafkaProcess):
     """A new node with its data in `folder`, which must be empty. Brokers of one cluster share `first_port`, where the
     controller listens; broker i listens i ports further on."""
 
@@ -51,11 +79,7 @@ class Kafka(ServerProcess):
 
     def format(self) -> Self:
         """Prepare the storage, which is necessary once before the first start."""
-        tool = ["java", "-cp", self._class_path, "kafka.tools.StorageTool"]
-        wanted = [*tool, "format", "--cluster-id", "a2xhbW0tYmVuY2gtMDAwMA", "--config", str(self._properties)]
-        done = subprocess.run(wanted, capture_output=True, text=True, check=False, timeout=FORMAT_SECONDS)
-        if done.returncode:
-            raise ServerFailed(f"Kafka's storage could not be formatted: {done.stderr or done.stdout}")
+        format_storage(self._class_path, CLUSTER_ID, self._properties)
         return self
 
     def _write_properties(self, node_id: int, controller: str) -> None:
@@ -81,15 +105,6 @@ class Kafka(ServerProcess):
             "group.consumer.session.timeout.ms": 120_000,
         }
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-
-    def _await_ready(self, deadline: float) -> str:
-        while time.monotonic() < deadline:
-            if self._log.exists() and STARTED in self._log.read_text(errors="replace"):
-                return self._server
-            if self._process.poll() is not None:
-                raise self._failure(f"ended with exit code {self._process.returncode} before it was ready")
-            time.sleep(POLL_SECONDS)
-        raise self._failure("was not ready in time")
 
 
 class KafkaCluster:

@@ -3,9 +3,7 @@ a process, and can be killed and started again on its data.
 """
 
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -13,23 +11,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
 
+from bench.kafka_process import CLUSTER_ID, KafkaProcess, format_storage
 from bench.processes import ServerFailed, ServerProcess, clean_environment
 from tools.toolchain_checks.ports import free_ports
 
 Side = Literal["Klamm", "Kafka"]
 BROKERS: Final = (1, 2, 3)
 CONTROLLER: Final = 3000
-CLUSTER_ID: Final = "a2xhbW0tYmVuY2gtMDAwMA"
-POLL_SECONDS: Final = 0.005
-FORMAT_SECONDS: Final = 60
 STOP_SECONDS: Final = 60.0
-STARTED: Final = "Kafka Server started"
 LISTENS: Final = b"controller.quorum.bootstrap.servers="
 # At most four JVMs are up together. Each gets what a broker of 4,000 partitions needs.
 JVM_OPTIONS: Final = ("-Xmx768m", "-server", "-XX:+UseG1GC", "-Djava.awt.headless=true")
 
 
-class KafkaNode(ServerProcess):
+class KafkaNode(KafkaProcess):
     """A broker or a controller of Apache Kafka with its data in `folder`."""
 
     def __init__(self, name: str, class_path: str, folder: Path, server: str, properties: Mapping[str, object]) -> None:
@@ -39,27 +34,13 @@ class KafkaNode(ServerProcess):
         path = folder / "server.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         if not (folder / "data").exists():
-            tool = ["java", "-cp", class_path, "kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER_ID]
-            done = subprocess.run(
-                [*tool, "--config", str(path)], capture_output=True, text=True, check=False, timeout=FORMAT_SECONDS
-            )
-            if done.returncode:
-                raise ServerFailed(f"Kafka's storage could not be formatted: {done.stderr or done.stdout}")
+            format_storage(class_path, CLUSTER_ID, path)
         logging = (f"-Dorg.slf4j.simpleLogger.logFile={self._log}", "-Dorg.slf4j.simpleLogger.defaultLogLevel=info")
         super().__init__(["java", *JVM_OPTIONS, *logging, "-cp", class_path, "kafka.Kafka", str(path)])
 
     def __enter__(self) -> Self:
         self._log.unlink(missing_ok=True)
         return super().__enter__()
-
-    def _await_ready(self, deadline: float) -> str:
-        while time.monotonic() < deadline:
-            if self._log.exists() and STARTED in self._log.read_text(errors="replace"):
-                return self._server
-            if self._process.poll() is not None:
-                raise self._failure(f"ended with exit code {self._process.returncode} before it was ready")
-            time.sleep(POLL_SECONDS)
-        raise self._failure("was not ready in time")
 
 
 class KlammController(ServerProcess):
