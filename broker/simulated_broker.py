@@ -18,6 +18,7 @@ from klamm.controller.metadata.broker import BrokerState, EndPoint
 from klamm.controller.metadata.image import BROKER_RESOURCE
 from klamm.controller.metadata_versions import FIRST_LEVEL_WITH_CORDONS, FIRST_LEVEL_WITH_LOG_DIRS
 from klamm.controller.quotas.usage import ClientRates, windows_of
+from klamm.controller.transitions.config_changes import CORDONED_LOG_DIRS
 from klamm.controller.transitions.features import supported_features
 from klamm.protocol.api import Api
 from klamm.protocol.errors import ErrorCode
@@ -277,10 +278,10 @@ class SimulatedBroker:
 
     def read_cordons(self) -> None:
         """Close and open log directories to new replicas as `cordoned.log.dirs` of this broker says."""
-        name = "cordoned.log.dirs"
         own = self._controller.image.config(BROKER_RESOURCE, str(self.broker_id))
         # An empty value of the broker's own ends what its static configs say.
-        paths = own.get(name, self._controller.settings.static_configs_of(self.broker_id).get(name, ""))
+        static = self._controller.settings.static_configs_of(self.broker_id)
+        paths = own.get(CORDONED_LOG_DIRS, static.get(CORDONED_LOG_DIRS, ""))
         self.log_dirs.cordon(paths)
 
     def _cordoned_log_dirs(self) -> list[Uuid] | None:

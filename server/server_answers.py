@@ -66,7 +66,7 @@ class ServerAnswers:
         self._observe = observe
         self._turns = turns
         self._readers = trio.Semaphore(READERS)
-        self._threads = trio.CapacityLimiter(READERS) if threads else None
+        self._threads = threads
         self._waiting: set[trio.CancelScope] = set()
         self._is_closed = False
 
@@ -100,10 +100,7 @@ class ServerAnswers:
     async def _read_once(self, answer: LogAnswer) -> LogPart:
         async with self._readers:
             await self._turns.few_wait()
-            if self._threads is None:
-                found = answer.read(self._log)
-            else:
-                found = await trio.to_thread.run_sync(answer.read, self._log, limiter=self._threads)
+            found = await trio.to_thread.run_sync(answer.read, self._log) if self._threads else answer.read(self._log)
         if found.fetched is not None:
             self._observe(found.fetched)
         return found

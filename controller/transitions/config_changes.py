@@ -118,8 +118,8 @@ def _refuse_cordons(
     current: Mapping[str, str],
     written: Iterable[tuple[str, str | None]],
 ) -> ApiError | None:
-    """Why `cordoned.log.dirs` cannot be changed: records have no cordons yet, or nobody knows whether the broker has
-    the directories, because the controller itself was asked."""
+    """Why `cordoned.log.dirs` cannot be changed: records have no cordons yet, or the controller itself was asked, which
+    does not know the broker's directories."""
     values = [value for name, value in written if name == CORDONED_LOG_DIRS]
     if resource_type != ResourceType.BROKER or not values:
         return None

@@ -84,7 +84,7 @@ async def test_each_client_sees_and_sets_the_configs_of_its_release() -> None:
 
 
 async def test_a_new_topic_of_an_old_client_may_have_what_a_new_client_cannot_change() -> None:
-    """All configs of a topic are validated together, so a config that the client's release lacks stands in the way."""
+    """All configs of a topic are validated together: one that the client's release lacks prevents changes of all."""
     async with open_test_server(settings=acting(decode_releases("4.3,OLD=2.8"))) as running:
         old = running.connect_in_memory(Client("broker", 1, listener_name="OLD"))
         new = running.connect_in_memory(Client("broker", 1))
