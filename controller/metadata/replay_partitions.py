@@ -209,6 +209,7 @@ def replay_change(topics: TopicTable, record: PartitionChangeRecord, delta: Delt
     width = topics.partitions.locate(topic.row, record.partition_id)[0].width
     _refuse_sizes(len(changed.replicas), len(changed.isr), len(changed.directories), width)
     topics.partitions.write(topic.row, record.partition_id, changed)
+    topics.note_change(topic.row)
     if changed.replicas != partition.replicas:
         topics.usage.change(topic.name, partition.replicas, changed.replicas)
         delta.has_new_replicas = True
@@ -225,12 +226,15 @@ def replay_change(topics: TopicTable, record: PartitionChangeRecord, delta: Delt
 
 def replay_change_run(topics: TopicTable, run: Columns[PartitionChangeRecord], delta: Delta) -> None:
     """Merge a run of changes; one by one if their shapes differ, or if two concern one partition."""
-    located = _locate(topics, run) if _is_mergeable(run.values) else []
+    slices = list(_topic_slices(topics, run)) if _is_mergeable(run.values) else []
+    located = _locate(topics, run, slices) if slices else []
     # np.unique imports numpy.ma, which would delay the first change by some 10 ms.
     if not located or any((np.diff(np.sort(rows)) == 0).any() for _, rows, _ in located):
         for record in run:
             replay_change(topics, record, delta)
         return
+    for topic, _ in slices:
+        topics.note_change(topic.row)
     names_replicas = "replicas" in run.values
     delta.has_new_replicas |= names_replicas
     delta.has_new_leaders |= "leader" in run.values
@@ -332,12 +336,11 @@ def _topic_slices(topics: TopicTable, run: Columns[Any]) -> Iterator[tuple[Topic
 
 
 def _locate(
-    topics: TopicTable, run: Columns[PartitionChangeRecord]
+    topics: TopicTable, run: Columns[PartitionChangeRecord], slices: Sequence[tuple[Topic, slice]]
 ) -> list[tuple[ColumnTable, NDArray[np.int64], NDArray[np.int64]]]:
     """For each table: the rows of the run's partitions, with room for their replicas, and their positions in the
     run."""
     indexes: Ints = run.values["partition_id"]
-    slices = list(_topic_slices(topics, run))
     if "replicas" in run.values:
         _refuse_sizes(run.values["replicas"].shape[1], 0, 0)
         named = ((topic.row, indexes[rows].tolist()) for topic, rows in slices)

@@ -18,6 +18,9 @@ class TopicTable:
         self.usage = ReplicaUsage()
         self.collision_keys: dict[str, set[str]] = {}
         """By name with dots replaced by underscores: the names that collide because they share this form."""
+        self.counts_at_change: dict[int, int] = {}
+        """By topic row: the number of partitions that the topic had when a partition of it last changed. Topics whose
+        partitions never changed have no entry. Snapshots do not contain these numbers, as those of Apache Kafka."""
         self._configs = configs
         self._next_row = 0
 
@@ -38,6 +41,10 @@ class TopicTable:
             self.collision_keys.setdefault(key, set()).add(name)
         return topic
 
+    def note_change(self, topic_row: int) -> None:
+        """Note that a partition of the topic has changed."""
+        self.counts_at_change[topic_row] = self.partitions.partition_count(topic_row)
+
     def remove(self, topic: Topic) -> None:
         """Remove a topic with its partitions and configs."""
         del self.by_id[topic.topic_id], self.by_name[topic.name], self.by_row[topic.row]
@@ -49,3 +56,4 @@ class TopicTable:
         for owned, table in self.partitions.topic_ranges(topic.row):
             self.usage.remove(topic.name, table.replicas[owned.rows])
         self.partitions.remove_topic(topic.row)
+        self.counts_at_change.pop(topic.row, None)

@@ -81,6 +81,7 @@ class Topics(TopicTable):
             table.partition_epoch[row] += 1
             table.sparse[row] = key in partitions.reassigning
             del partitions.elr[key]
+            self.note_change(key.topic_row)
             delta.changed_partitions.add(*key)
 
     def save(self, room: PartitionTable | None) -> "_Saved":

@@ -26,14 +26,20 @@ def replication_factor_of(image: MetadataImage, topic: Topic, *, like_kafka: boo
     ranges = image.partitions.topic_ranges(topic.row)
     if all((table.replica_count[owned.rows] == first).all() for owned, table in ranges):
         return first
-    return len(image.partitions.read(topic.row, first_partition(image.partition_count(topic))).replicas)
+    count_at_change = image.topics.counts_at_change.get(topic.row, 0)
+    found = first_partition(image.partition_count(topic), count_at_change)
+    return len(image.partitions.read(topic.row, found).replicas)
 
 
-def first_partition(count: int) -> int:
+def first_partition(count: int, count_at_change: int = 0) -> int:
     """The index of the partition that Apache Kafka finds first among `count`: the last one of the first slot, which has
-    those whose product with the multiplier begins with zeros."""
+    those whose product with the multiplier begins with zeros.
+
+    The table has room for one partition more than the `count_at_change` that the topic had when a partition of it last
+    changed, because Apache Kafka makes room before it finds that the partition is in the table already."""
+    most = max(count, count_at_change + 1 if count_at_change else 0)
     slots = _SMALLEST_TABLE
-    while count * _LARGEST_LOAD > slots:
+    while most * _LARGEST_LOAD > slots:
         slots *= 2
     shift = np.uint64(65 - slots.bit_length())
     in_first_slot = (np.arange(count, dtype=np.uint64) * _MULTIPLIER) >> shift == 0

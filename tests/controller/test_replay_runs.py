@@ -39,7 +39,11 @@ def ragged(rows: Any, least: int = 0) -> Ragged:
 
 
 def told(image: MetadataImage) -> dict[str, Any]:
-    return {**image_facts(image), "usage": vars(image.usage)}
+    return {
+        **image_facts(image),
+        "usage": vars(image.usage),
+        "counts at change": image.topics.counts_at_change,
+    }
 
 
 def both_ways(image: MetadataImage, other: MetadataImage, run: Columns[Any]) -> None:

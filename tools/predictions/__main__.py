@@ -1,10 +1,12 @@
 """Predicts by a twin what a real Apache Kafka 4.3 cluster does in random cases, and compares.
 
-    python -m tools.predictions [--cases N] [--seed S] [--keep DIR]
+    python -m tools.predictions [--first I] [--cases N] [--seed S] [--keep DIR]
 
 A case forks a twin of the cluster of a controller and three brokers, and does two to five random steps on both: moves,
 new topics and partitions, configs, elections, brokers that are lost and return. By hand; it needs Java and about
-1.5 GB of memory. 100 cases take about twenty minutes. Exit code 1 if a prediction was wrong.
+1.5 GB of memory. 100 cases take about twenty minutes; with --first they run in pieces. A case depends on what the cases
+before it have left in the cluster, so that the same number draws other steps in another piece. Exit code 1 if a
+prediction was wrong.
 """
 
 import argparse
@@ -27,7 +29,8 @@ from tools.toolchain_checks.real_cluster import real_cluster
 def main(arguments: Sequence[str]) -> int:
     """Run the cases. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.predictions", allow_abbrev=False)
-    parser.add_argument("--cases", type=int, default=100)
+    parser.add_argument("--first", metavar="I", type=int, default=0, help="the number of the first case")
+    parser.add_argument("--cases", type=int, default=100, help="how many cases")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", metavar="DIR", type=Path, help="a new directory for all files, which are kept")
     given = parser.parse_args(arguments)
@@ -39,7 +42,8 @@ def main(arguments: Sequence[str]) -> int:
             folder.mkdir(parents=True)
         java = Java(find_program("java", "default-jre-headless"), fetch_class_path(), folder)
         cluster = stack.enter_context(real_cluster(java, own_controller=True, configs=REAL_CONFIGS))
-        found = trio.run(run_cases, cluster, folder / "copy", given.cases, given.seed, _say)
+        numbers = range(given.first, given.first + given.cases)
+        found = trio.run(run_cases, cluster, folder / "copy", numbers, given.seed, _say)
     wrong = sum(not one.is_as_predicted for one in found)
     _say(_summary(found))
     return 1 if wrong else 0

@@ -1,6 +1,6 @@
 """Runs cases one after the other, each on a copy that is up to date."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -28,11 +28,11 @@ MAX_ANSWER_BYTES: Final = 100 << 20
 
 
 async def run_cases(
-    cluster: RealCluster, copy: Path, cases: int, seed: int, say: Callable[[str], None]
+    cluster: RealCluster, copy: Path, cases: Iterable[int], seed: int, say: Callable[[str], None]
 ) -> list[CaseResult]:
-    """The results of so many cases, each drawn by a number of its own."""
+    """The results of the cases with these numbers. A number draws a case, from what the cluster is at that time."""
     real, found = RealSide(cluster), []
-    for number in range(cases):
+    for number in cases:
         await _clean(real)
         await follow_once(cluster.controller, copy)
         result = await run_case(real, copy, TWIN_CONFIGS, Random(f"{seed}/{number}"))
