@@ -126,6 +126,15 @@ class Admission:
             self._most_held_bytes = self.held_bytes
             return_freed_memory()
 
+    def excuse(self, pause: float, now: float) -> None:
+        """Count `pause` seconds, which have just ended, for no client. `now` is trio's clock, in seconds."""
+        for connection in self.connections:
+            connection.active_at = min(connection.active_at + pause, now)
+            if connection.sending_since is not None:
+                connection.sending_since = min(connection.sending_since + pause, now)
+            if connection.progressed_at < now:  # it is infinite while the connection waits for its turn
+                connection.progressed_at = min(connection.progressed_at + pause, now)
+
     async def drain(self) -> None:
         """Refuse new connections and end the others after their answers. Returns when no connection is left."""
         self._draining = True

@@ -40,6 +40,7 @@ from klamm.server.purgatory import Purgatory
 from klamm.server.request_path import RequestPath
 from klamm.server.snapshot_keeper import SnapshotKeeper
 from klamm.server.steering import Steering
+from klamm.server.sweeper import Sweeper
 from klamm.server.ticker import Ticker
 from klamm.server.turns import Turns
 from klamm.server.wakeups import Wakeups
@@ -137,10 +138,10 @@ class Server:
             self._flusher.log_ends = self._log_ends
         every_records = parts.controller.settings.snapshot_records
         self._snapshots = SnapshotKeeper(parts.controller, parts.log, self._flusher, parts.events, every_records)
-        self._sweep_at = 0.0
+        sweeper = Sweeper((self.admission, self._doors.unauthenticated), parts.limits)
         self._work_wanted = trio.Event()
         self._ticker = Ticker(
-            (self._lives.beat, self._tick_controller, self._sweep, self._flush_request_log),
+            (self._lives.beat, self._tick_controller, sweeper.tick, self.time.warn_once, self._flush_request_log),
             parts.limits.tick_seconds,
             parts.events,
             parts.fatal_errors,
@@ -385,13 +386,6 @@ class Server:
                     self._parts.work()
                 self._flusher.notice()
             self._settle()  # with a manual clock nothing else delivers what the work has decided
-
-    def _sweep(self, now: float) -> None:
-        if now >= self._sweep_at:
-            self._sweep_at = now + self._limits.sweep_seconds
-            self.admission.sweep(now)
-            self.time.warn_once(now)
-            self._doors.unauthenticated.sweep(now)
 
     def _flush_request_log(self, _now: float) -> None:
         self.wakeups.touch()

@@ -51,6 +51,10 @@ class UnauthenticatedConnections:
                 total -= held_bytes
                 self._close(one, "they hold too many bytes")
 
+    def excuse(self, pause: float, now: float) -> None:
+        """Count `pause` seconds, which have just ended, for no client."""
+        self._since = {connection: min(since + pause, now) for connection, since in self._since.items()}
+
     def sweep(self, now: float) -> None:
         """Close those that have taken too long."""
         before = now - self._limits.authentication_seconds
