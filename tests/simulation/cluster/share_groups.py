@@ -8,6 +8,7 @@ from typing import Any, Final
 from klamm.broker.groups.share.shard import GroupsWithShare
 from klamm.controller.configs.in_force import min_insync_replicas
 from klamm.controller.metadata.partition import Partition
+from klamm.controller.transitions.broker_kinds import is_mixed
 from klamm.protocol.api import Api
 from klamm.protocol.fields import Message
 from klamm.protocol.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, SHARE_GROUP_STATE
@@ -144,7 +145,7 @@ class ShareGroups:
 
     def _is_served(self, group_id: str, place: Place) -> bool:
         """Whether leader and coordinators are simulated brokers, or will be: internal topics are made when they are
-        needed."""
+        needed. Beside brokers from outside they are made on those, if there are enough of them."""
         image, coordinators = self.world.living.image, self.world.living.brokers.coordinators
         key = f"{group_id}:{place[0]}:{place[1]}"
         brokers = (
@@ -152,7 +153,8 @@ class ShareGroups:
             coordinators.leader_of(image, CONSUMER_OFFSETS, group_id),
             coordinators.leader_of(image, SHARE_GROUP_STATE, key),
         )
-        return all(one is None or one in self.world.living.server.brokers.by_id for one in brokers)
+        known = (*self.world.living.server.brokers.by_id, *(() if is_mixed(image) else (None,)))
+        return all(one in known for one in brokers)
 
 
 class Connections:

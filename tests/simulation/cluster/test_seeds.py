@@ -18,12 +18,17 @@ SEEDS = (0, 8)
 """With members of share groups: `World.has_shares`."""
 QUICK_SEEDS = (5, 6, 9, 11, 16)
 """Without them."""
+FOUND = {
+    1036: "400 seconds pass while an answer is on its way: tests/server/test_pauses.py",
+    2185: "one broker from outside is too few for `__consumer_offsets`, so that groups have no coordinator",
+}
+"""Seeds that failed once, and why. Their histories change with the code."""
 COMPARED = (7,)
 COMPARED_STEPS = 20
 DEADLINE_SECONDS = 300
 
 
-@pytest.mark.parametrize("seed", SEEDS + QUICK_SEEDS)
+@pytest.mark.parametrize("seed", [*SEEDS, *QUICK_SEEDS, *FOUND])
 def test_every_invariant_holds(seed: int) -> None:
     assert simulate(seed, traced=False).failure is None
 
