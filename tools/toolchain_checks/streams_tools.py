@@ -3,6 +3,8 @@
 The application is tools/conformance/java/RunningStreams.java: it counts words until its standard input ends.
 """
 
+import time
+
 from klamm.cluster.server_process import ServerProcess
 from tools.toolchain_checks.group_tools import COMMAND_SECONDS, KafkaTools
 from tools.toolchain_checks.java_process import Java
@@ -50,16 +52,20 @@ def _check_running(report: Report, tools: KafkaTools) -> None:
     with report.check("kafka-streams-groups lists a streams group, and describes its state, members and offsets"):
         _expect_equal("the groups", _rows(tools, "--list"), [[GROUP]])
         _expect_equal("states", _rows(tools, "--list", "--state"), [[GROUP, "Stable"]])
-        (state,) = _rows(tools, "--describe", "--group", GROUP, "--state")
+        described = ("--describe", "--group", GROUP)
+        (state,) = _rows(tools, *described, "--state")
         _expect_equal("state and members", state[-2:], ["Stable", "1"])
-        (member,) = _rows(tools, "--describe", "--group", GROUP, "--members", "--verbose")
+        (member,) = _rows(tools, *described, "--members", "--verbose")
         _expect_equal("protocol", member[4], "streams")
         _expect_equal(
             "tasks", member[-6:], ["ACTIVE:", "0:[0,1];", "1:[0,1];", "TARGET-ACTIVE:", "0:[0,1];", "1:[0,1];"]
         )
-        offsets = _rows(tools, "--describe", "--group", GROUP, "--offsets")
         wanted = [[GROUP, topic, str(at), "0"] for topic in (INTERNAL, TOPIC) for at in range(PARTITIONS)]
-        _expect_equal("topics, partitions and lag", sorted(offsets), sorted(wanted))
+        deadline = time.monotonic() + COMMAND_SECONDS
+        # The application commits what it has counted up to a commit interval later.
+        while (offsets := sorted(_rows(tools, *described, "--offsets"))) != wanted and time.monotonic() < deadline:
+            pass
+        _expect_equal("topics, partitions and lag", offsets, wanted)
     with report.check("kafka-streams-groups deletes no group with members"):
         printed = tools.run(COMMAND, "--delete", "--group", GROUP)
         expect("is not EMPTY" in printed, printed)
