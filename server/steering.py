@@ -15,6 +15,7 @@ from klamm.controller.core import Call
 from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import Topic
 from klamm.controller.metadata.partition import NO_LEADER, Partition
+from klamm.controller.transitions.isr_order import listed_isr
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.internal_topics import TRANSACTION_STATE
 from klamm.protocol.messages.partitions import alter_partition
@@ -254,7 +255,8 @@ class Steering:
         leader = brokers.get(partition.leader)
         if partition.leader == NO_LEADER or leader is None:
             raise SteeringRefused("the partition has no leader, which asks for changes of the ISR")
-        states = [BrokerState(broker_id=one, broker_epoch=brokers[one].broker_epoch) for one in isr]
+        listed = listed_isr(isr, partition.isr)
+        states = [BrokerState(broker_id=one, broker_epoch=brokers[one].broker_epoch) for one in listed]
         wanted = PartitionData(
             partition_index=partition_index,
             leader_epoch=partition.leader_epoch,

@@ -20,6 +20,7 @@ from klamm.controller.metadata.partition_table import PartitionKey
 from klamm.controller.settings import Settings
 from klamm.controller.transitions.change_runs import Mask, Rows, groups, in_lists, in_runs, run_of_changes
 from klamm.controller.transitions.election_rules import TopicRules
+from klamm.controller.transitions.isr_order import listed_grown_isrs, listed_isr
 from klamm.controller.transitions.reassignment import assignment_of, completed
 from klamm.protocol.columns import Columns
 from klamm.protocol.records.partitions import PartitionChangeRecord
@@ -199,11 +200,13 @@ def plan_isr_growth(
     changes: Changes = []
     for group in groups(counts[~alone]):
         isr = grown[~alone][group][:, : int(counts[~alone][group[0]])]
-        changes.append(run_of_changes(image, table, rows[~alone][group], {"isr": isr}))
+        changes.append(run_of_changes(image, table, rows[~alone][group], {"isr": listed_grown_isrs(isr)}))
     changes += in_runs(
         one
         for row, isr, count in zip(rows[alone].tolist(), grown[alone], counts[alone].tolist(), strict=True)
-        for one in rules.plan_row(table, row, live, target_isr=tuple(isr[:count].tolist()), target_recovery=RECOVERED)
+        for one in rules.plan_row(
+            table, row, live, target_isr=listed_isr(isr[:count].tolist(), _isr(table, row)), target_recovery=RECOVERED
+        )
     )
     return changes
 
@@ -224,10 +227,15 @@ def plan_isrs(image: MetadataImage, settings: Settings, wanted: Iterable[tuple[L
     for (topic_id, partition_index), isr in wanted:
         table, row = image.partitions.locate(image.topics_by_id[topic_id].row, partition_index)
         may_join = live.of_row(table, row).union(table.isr[row].tolist())
-        target = tuple(replica for replica in isr if replica in may_join)
-        if target != tuple(table.isr[row, : table.isr_count[row]].tolist()):
+        before = _isr(table, row)
+        target = listed_isr([replica for replica in isr if replica in may_join], before)
+        if target != before:
             changes += rules.plan_row(table, row, live, target_isr=target, target_recovery=RECOVERED)
     return list(in_runs(changes))
+
+
+def _isr(table: ColumnTable, row: int) -> tuple[int, ...]:
+    return tuple(table.isr[row, : table.isr_count[row]].tolist())
 
 
 def _falls_short(table: ColumnTable, rows: Rows, rules: TopicRules) -> Mask:

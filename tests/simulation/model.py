@@ -150,13 +150,14 @@ class Model:
                     self._change(topic, partition, partition.isr, able, [])
 
     def catch_up(self) -> None:
-        """Live replicas of partitions with a leader join the ISR. A leader that was elected uncleanly has recovered."""
+        """Live replicas of partitions with a leader join the ISR, which the leader lists by ids that are this small. A
+        leader that was elected uncleanly has recovered."""
         able = self.live()
         for topic in self.topics.values():
             for partition in topic.partitions:
                 joining = [one for one in partition.replicas if one in able and one not in partition.isr]
                 if partition.leader != NOBODY and joining:
-                    self._change(topic, partition, [*partition.isr, *joining], able, [], recovered=True)
+                    self._change(topic, partition, sorted([*partition.isr, *joining]), able, [], recovered=True)
 
     def fill(self) -> None:
         """Live brokers take the places of placeholders (KIP-409), within the cluster-wide limit."""

@@ -113,7 +113,7 @@ class MovingModel(Model):
                 joining = [replica for replica in partition.log.joining(now_ms) if replica in able]
                 if leaving or joining:
                     isr = [replica for replica in partition.isr if replica not in leaving]
-                    self._change(topic, partition, [*isr, *joining], able, recovered=True)
+                    self._change(topic, partition, sorted([*isr, *joining]), able, recovered=True)
         while grew:
             self.fill()
             grew = self._grow_without_records()
@@ -131,7 +131,8 @@ class MovingModel(Model):
             awaits_nobody = sum(replica >= 0 for replica in partition.replicas) == len(partition.isr)
             ends = awaits_nobody and is_complete(partition, partition.isr)
             if (joining or ends) and partition.leader != NOBODY and partition.leader not in self.down:
-                grew |= self._change(topic, partition, [*partition.isr, *joining], able, recovered=True)
+                isr = sorted([*partition.isr, *joining]) if joining else partition.isr
+                grew |= self._change(topic, partition, isr, able, recovered=True)
         return grew
 
     # Moves

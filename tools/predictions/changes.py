@@ -1,7 +1,7 @@
 """The changes of partitions in a metadata log, in its order, and the state that results from them.
 
-Left out is what no prediction can know: the ids of directories, which each cluster draws at random, and the order in
-which an ISR is listed, which no decision depends on. Left out is also one known difference: Apache Kafka leaves a
+Left out is what no prediction can know: the ids of directories, which each cluster draws at random. Left out are also
+the order of eligible leader replicas, which no decision depends on, and one known difference: Apache Kafka leaves a
 replica that a reassignment removes among the eligible leader replicas (docs/known-differences.md).
 """
 
@@ -80,7 +80,6 @@ def _plain(partition: Partition) -> Partition:
     return replace(
         partition,
         directories=(),
-        isr=tuple(sorted(partition.isr)),
         eligible_leader_replicas=tuple(sorted({*partition.eligible_leader_replicas} & {*partition.replicas})),
         last_known_elr=tuple(sorted(partition.last_known_elr)),
     )

@@ -53,7 +53,7 @@ def test_replicas_are_added_then_the_former_ones_go_and_the_leader_last(start: S
     [record] = completed
     assert isinstance(record, PartitionChangeRecord)
     assert (record.replicas, record.adding_replicas, record.removing_replicas) == ((5, 4), (), ())
-    assert (record.isr, record.leader, record.directories) == ((5, 4), 5, (directory(5), directory(4)))
+    assert (record.isr, record.leader, record.directories) == ((4, 5), 5, (directory(5), directory(4)))
     partition = only(cluster)
     assert (partition.leader_epoch, partition.partition_epoch, partition.reassigning) == (1, 2, False)
     assert in_progress(cluster) == {}
