@@ -31,6 +31,7 @@ from klamm.controller.config_definitions.values import ConfigValue, typed_value
 from klamm.controller.data_limits import DEFAULT_SNAPSHOT_RECORDS, MAX_SNAPSHOT_RECORDS, DataLimits
 from klamm.controller.releases import CURRENT, NO_EMULATION, Emulation
 from klamm.controller.topic_policy import TOPIC_POLICY_CONFIG
+from klamm.protocol.bounded_file import UnreadableFile, read_bounded
 from klamm.protocol.errors import ApiError
 from klamm.protocol.printable import printable
 from klamm.quick_dataclasses import dataclass
@@ -272,16 +273,8 @@ def _values(source: _Source) -> dict[str, str]:
 def _read_file(path: Path) -> _Source:
     where = f"config file {_shown(str(path))}"
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_CONFIG_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise SettingsError(f"{where}: {reason or error}") from error
-    if len(data) > MAX_CONFIG_FILE_BYTES:
-        raise SettingsError(f"{where}: is larger than {MAX_CONFIG_FILE_BYTES} bytes")
-    try:
-        pairs = decode_properties(data)
-    except PropertiesError as error:
+        pairs = decode_properties(read_bounded(path, MAX_CONFIG_FILE_BYTES))
+    except (UnreadableFile, PropertiesError) as error:
         raise SettingsError(f"{where}: {error}") from error
     return {name: (value, f"{where}: ") for name, value in pairs.items()}
 

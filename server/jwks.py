@@ -16,6 +16,7 @@ from urllib.parse import SplitResult
 
 import trio
 
+from klamm.protocol.bounded_file import UnreadableFile, read_bounded
 from klamm.protocol.printable import printable
 from klamm.server.event_log import EventLog
 from klamm.server.keys_unavailable import KeysUnavailable
@@ -51,14 +52,11 @@ class FileKeys:
 
     def _read(self) -> None:
         try:
-            with self._path.open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
+            data = read_bounded(self._path, MAX_BYTES)
             status = self._path.stat()
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else None
-            raise JwksError(f"{printable(str(self._path))}: {reason or error}") from None
-        if len(data) > MAX_BYTES:
-            raise JwksError(f"{printable(str(self._path))}: is larger than {MAX_BYTES} bytes")
+        except (UnreadableFile, OSError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise JwksError(f"{printable(str(self._path))}: {reason}") from None
         self._keys = decode_jwks(data)
         self._read_at = status.st_mtime_ns, status.st_size
 

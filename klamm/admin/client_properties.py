@@ -15,6 +15,7 @@ from klamm.admin.checks import expect
 from klamm.admin.client_configs import ClientConfigs, InvalidClientProperties
 from klamm.admin.security import NO_SECURITY, ClientSecurity
 from klamm.controller.config_definitions.properties_file import PropertiesError, decode_properties
+from klamm.protocol.bounded_file import UnreadableFile, read_bounded
 from klamm.protocol.printable import printable
 
 MAX_FILE_BYTES: Final = 1024 * 1024
@@ -117,16 +118,8 @@ def _pairs(given: Mapping[str, str] | Path | str) -> tuple[Mapping[str, str], st
     expect("properties", given, str, Path)
     path = printable(str(given))
     try:
-        with Path(given).open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise InvalidClientProperties(f"{path}: {reason or error}") from None
-    if len(data) > MAX_FILE_BYTES:
-        raise InvalidClientProperties(f"{path}: is larger than {MAX_FILE_BYTES} bytes")
-    try:
-        return decode_properties(data), str(given)
-    except PropertiesError as error:
+        return decode_properties(read_bounded(Path(given), MAX_FILE_BYTES)), str(given)
+    except (UnreadableFile, PropertiesError) as error:
         raise InvalidClientProperties(f"{path}: {error}") from None
 
 

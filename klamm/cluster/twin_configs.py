@@ -11,6 +11,7 @@ from typing import Any, Final
 from klamm.console.strict_json import InvalidJson, decode_object, refuse
 from klamm.controller.config_definitions.table import one_meaning
 from klamm.controller.settings import Settings, SettingsError
+from klamm.protocol.bounded_file import UnreadableFile, read_bounded
 
 STATIC_CONFIGS_FILE: Final = "static-configs.json"
 MAX_FILE_BYTES: Final = 64 << 20
@@ -56,20 +57,13 @@ def with_configs_of_twin(twin: Path | None, settings: Settings) -> Settings:
 def read_static_configs(path: Path) -> StaticConfigs:
     """The content of the file. Raises SettingsError."""
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise SettingsError(f"{path}: {error.strerror}") from None
-    if len(content) > MAX_FILE_BYTES:
-        raise SettingsError(f"{path}: at most {MAX_FILE_BYTES} bytes are read")
-    try:
-        decoded = decode_object(content, "the file")
+        decoded = decode_object(read_bounded(path, MAX_FILE_BYTES), "the file")
         for name in decoded.keys() - set(_MEMBERS):
             raise InvalidJson(f"{name[:40]!r} is none of its members, which are {', '.join(_MEMBERS)}")
         shared, brokers = (decoded.get(name, {}) for name in _MEMBERS)
         own = {_broker_id(key): _configs(f"broker {key}", value) for key, value in _object("brokers", brokers).items()}
         return StaticConfigs(_configs("all_brokers", shared), own)
-    except InvalidJson as error:
+    except (UnreadableFile, InvalidJson) as error:
         raise SettingsError(f"{path}: {error}") from None
 
 

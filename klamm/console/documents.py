@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from klamm.protocol.bounded_file import UnreadableFile, read_bounded
+
 MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_YAML_BYTES: Final = 1024 * 1024
 """PyYAML takes some ten seconds for that much."""
@@ -12,15 +14,9 @@ MAX_YAML_BYTES: Final = 1024 * 1024
 def read_document(path: Path, what: str) -> Any:
     """The content of a file; `what` names it in messages. Raises ValueError with one line."""
     try:
-        with path.open("rb") as file:
-            text = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ValueError(f"{what} {path}: {error.strerror or error}") from None
-    if len(text) > MAX_BYTES:
-        raise ValueError(f"{what} {path}: at most {MAX_BYTES} bytes are read")
-    try:
+        text = read_bounded(path, MAX_BYTES)
         return _decode_yaml(text) if path.suffix in (".yaml", ".yml") else json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except (UnreadableFile, ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise ValueError(f"{what} {path}: {reason}") from None
 

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from klamm.cluster.throw_away_tls import CA_FILE, ThrowAwayTls, new_throw_away_tls
 from klamm.controller.settings import SettingsError
+from klamm.protocol.bounded_file import UnreadableFile, read_bounded
 from klamm.protocol.printable import printable
 from klamm.server.tls.context import VERSIONS, new_context
 from klamm.server.tls.stores import MAX_STORE_BYTES, KeyMaterial, StoreError, decode_pem
@@ -45,16 +46,8 @@ def control_tls(given: Path | Literal["auto"], hosts: Iterable[str]) -> ControlT
 def _read(path: Path) -> KeyMaterial:
     shown = f"control-tls: {printable(str(path))}"
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_STORE_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise SettingsError(f"{shown}: {reason or error}") from None
-    if len(data) > MAX_STORE_BYTES:
-        raise SettingsError(f"{shown}: is larger than {MAX_STORE_BYTES} bytes")
-    try:
-        found = decode_pem(data.decode("latin-1"))
-    except StoreError as error:
+        found = decode_pem(read_bounded(path, MAX_STORE_BYTES).decode("latin-1"))
+    except (UnreadableFile, StoreError) as error:
         raise SettingsError(f"{shown}: {error}") from None
     for what, there in (("private key", found.key), ("certificate", found.chain)):
         if not there:

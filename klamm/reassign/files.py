@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from klamm.admin.partition_types import TopicPartition
 from klamm.console.strict_json import InvalidJson, decode_object, refuse, shown
+from klamm.protocol.bounded_file import UnreadableFile, read_bounded
 from klamm.protocol.near_names import did_you_mean
 
 VERSION: Final = 1
@@ -44,16 +45,16 @@ class Target(NamedTuple):
 def read_targets(path: Path) -> tuple[Target, ...]:
     """The targets in a reassignment file, in its order: at least one, and no partition twice. Raises `InvalidFile`."""
     try:
-        return _decode_targets(_read(path))
-    except InvalidJson as error:
+        return _decode_targets(read_bounded(path, MAX_FILE_BYTES))
+    except (UnreadableFile, InvalidJson) as error:
         raise InvalidFile(f"{path}: {error}") from None
 
 
 def read_topics(path: Path) -> tuple[str, ...]:
     """The topic names in a file of topics to move, in its order: at least one, none twice. Raises `InvalidFile`."""
     try:
-        return _decode_topics(_read(path))
-    except InvalidJson as error:
+        return _decode_topics(read_bounded(path, MAX_FILE_BYTES))
+    except (UnreadableFile, InvalidJson) as error:
         raise InvalidFile(f"{path}: {error}") from None
 
 
@@ -76,17 +77,6 @@ def as_file(assignment: Mapping[TopicPartition, Sequence[int]]) -> dict[str, Any
 def as_text(content: object) -> str:
     """JSON on one line without blanks, as Apache Kafka's tool prints it."""
     return json.dumps(content, separators=(",", ":"))
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            text = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise InvalidFile(f"cannot read {path}: {error.strerror or error}") from None
-    if len(text) > MAX_FILE_BYTES:
-        raise InvalidFile(f"{path}: more than {MAX_FILE_BYTES} bytes")
-    return text
 
 
 def _decode_targets(text: bytes) -> tuple[Target, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
+from klamm.protocol.bounded_file import UnreadableFile, read_bounded
 from klamm.protocol.printable import printable
 from klamm.server.tls.stores import MAX_STORE_BYTES, KeyMaterial, StoreError, decode_pem, decode_store
 
@@ -93,13 +94,9 @@ def _read(own: StoreConfigs, location: str, kind: str, password: str) -> KeyMate
     """The contents of a store in a file."""
     path, secret = own.text(location) or "", own.text(password)
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(MAX_STORE_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise own.refuse(location, f"{_shown(path)}{reason or error}") from None
-    if len(data) > MAX_STORE_BYTES:
-        raise own.refuse(location, f"{_shown(path)}is larger than {MAX_STORE_BYTES} bytes")
+        data = read_bounded(Path(path), MAX_STORE_BYTES)
+    except UnreadableFile as error:
+        raise own.refuse(location, f"{_shown(path)}{error}") from None
     if _store_type(own, kind) == _PEM:
         if secret is not None:
             raise own.refuse(password, f"cannot be set for {_PEM}; {KEY_PASSWORD} is the password of a key")

@@ -119,8 +119,8 @@ def test_what_is_wrong_with_a_file_of_topics_is_said(content: Any, said: str, tm
 
 
 def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
-    assert refusal(tmp_path / "none.json") == f"cannot read {tmp_path}/none.json: No such file or directory"
-    assert refusal(tmp_path) == f"cannot read {tmp_path}: Is a directory"
+    assert refusal(tmp_path / "none.json") == "No such file or directory"
+    assert refusal(tmp_path) == "Is a directory"
 
 
 NAMES = ("version", "partitions", "topics", "topic", "partition", "replicas", "log_dirs")
