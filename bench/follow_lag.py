@@ -129,16 +129,20 @@ def row_times(table: Path) -> list[tuple[float, list[int]]]:
 
     import pyarrow.parquet as pq
 
-    found = []
-    for entry in (table / SINK_LOG).iterdir():
-        if entry.name.isdigit():
-            files = [json.loads(line)["path"] for line in entry.read_text().splitlines()[1:]]
-            offsets = [
-                offset
-                for file in files
-                for offset in pq.read_table(unquote(urlsplit(file).path), columns=["record_offset"])[0].to_pylist()
-            ]
-            found.append((entry.stat().st_mtime, offsets))
+    found: list[tuple[float, list[int]]] = []
+    seen: set[str] = set()
+    entries = [entry for entry in (table / SINK_LOG).iterdir() if entry.name.partition(".")[0].isdigit()]
+    for entry in sorted(entries, key=lambda entry: int(entry.name.partition(".")[0])):
+        # Every tenth file, N.compact, has also the lines of all earlier ones.
+        files = [json.loads(line)["path"] for line in entry.read_text().splitlines()[1:]]
+        offsets = [
+            offset
+            for file in files
+            if file not in seen
+            for offset in pq.read_table(unquote(urlsplit(file).path), columns=["record_offset"])[0].to_pylist()
+        ]
+        seen.update(files)
+        found.append((entry.stat().st_mtime, offsets))
     return found
 
 

@@ -115,17 +115,15 @@ def _start(
 
 
 def _start_windows(spark: SparkSession, store: Store, paths: Sequence[str]) -> StreamingQuery:
-    from klamm.pipeline.windows.processor import closed_windows
-
-    table = "closed_window"
-    writer = closed_windows(_stream(spark, "kraft-log", paths)).writeStream.format("parquet")
-    writer = writer.option("checkpointLocation", store.checkpoint(table)).trigger(processingTime="1 second")
-    return writer.start(store.path("live", table))
+    store.forget_windows_of_release_0_1()
+    windows = _stream(spark, "closed-windows", paths, states=store.checkpoint("window_state"))
+    writer = windows.writeStream.format("parquet").option("checkpointLocation", store.checkpoint("closed_window"))
+    return writer.trigger(processingTime="1 second").start(store.path("live", "closed_window"))
 
 
-def _stream(spark: SparkSession, source: str, paths: Sequence[str]) -> DataFrame:
+def _stream(spark: SparkSession, source: str, paths: Sequence[str], **options: str) -> DataFrame:
     named = "\n".join(str(Path(path).resolve()) for path in paths)
-    return spark.readStream.format(source).option("logs", named).load()
+    return spark.readStream.format(source).options(logs=named, **options).load()
 
 
 def _await(queries: Sequence[StreamingQuery], follow: threading.Event | None) -> None:

@@ -42,9 +42,6 @@ _SETTINGS: Final = {
     "spark.ui.showConsoleProgress": "false",
     # A write replaces only the partitions that it contains.
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
 }
 _MASTER: Final = re.compile(r"local(\[(\*|\d+)(,\s*\d+)?\])?|local-cluster\[.+\]|(spark|sc|k8s)://\S+|yarn")
 _JAVA_CAUSE: Final = re.compile(r"^: [\w.$]+(?:Exception|Error): (?:\[\w+\] )?(.+)$", re.MULTILINE)

@@ -86,6 +86,15 @@ class Store:
     def checkpoint(self, table: str) -> str:
         return str(self.folder / "checkpoints" / table)
 
+    def forget_windows_of_release_0_1(self) -> None:
+        """Delete live.closed_window if Klamm 0.1 has written it, whose states of clusters were in Spark's state store.
+        The next ingest writes the table again, from the beginning of the log."""
+        folder = self.folder / "checkpoints" / "closed_window"
+        if (folder / "state").is_dir():
+            shutil.rmtree(self.folder / "live" / "closed_window", ignore_errors=True)
+            folder.rename(folder.with_name("closed_window.0.1"))
+        shutil.rmtree(folder.with_name("closed_window.0.1"), ignore_errors=True)
+
     def read(self, spark: SparkSession, layer: str, table: str) -> DataFrame:
         """The current table; empty if it was never written."""
         schema: StructType = _LAYERS[layer][table]

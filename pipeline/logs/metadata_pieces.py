@@ -56,6 +56,24 @@ class Piece(NamedTuple):
     def end(self) -> int:
         return self.behind.byte
 
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+class LogPart(NamedTuple):
+    """The part of a log from a position (None: its beginning) to another one, for one reader."""
+
+    cluster_id: str
+    folder: str
+    pieces: tuple[Piece, ...]
+    start: Mark | None
+    end: Mark
+
+    @property
+    def size(self) -> int:
+        return sum(piece.size for piece in self.pieces)
+
 
 def cut_log(log: MetadataLog, start: Mark | None, piece_bytes: int, end: Mark | None = None) -> Iterator[Piece]:
     """The part of a log from `start` (or its beginning) to `end` (or its end when it was found), in pieces of about

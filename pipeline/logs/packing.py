@@ -4,15 +4,12 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 
-class _Span(Protocol):
+class _Sized(Protocol):
     @property
-    def start(self) -> int: ...
-
-    @property
-    def end(self) -> int: ...
+    def size(self) -> int: ...
 
 
-PieceT = TypeVar("PieceT", bound=_Span)
+PieceT = TypeVar("PieceT", bound=_Sized)
 
 
 def pack(pieces: Sequence[PieceT], piece_bytes: int) -> list[tuple[PieceT, ...]]:
@@ -22,7 +19,7 @@ def pack(pieces: Sequence[PieceT], piece_bytes: int) -> list[tuple[PieceT, ...]]
     size = 0
     for piece in pieces:
         share.append(piece)
-        size += piece.end - piece.start
+        size += piece.size
         if size >= piece_bytes:
             shares.append(tuple(share))
             share, size = [], 0

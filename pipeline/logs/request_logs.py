@@ -90,6 +90,10 @@ class LinePiece(NamedTuple):
     start: int
     end: int
 
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
 
 def find_request_files(paths: Sequence[str]) -> list[RequestFile]:
     """The files of these request logs, the oldest of each log first. A path is a log or a directory of `*.jsonl`. Files

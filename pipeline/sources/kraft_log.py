@@ -99,8 +99,8 @@ class KraftLogFilteringReader(KraftLogReader):
             yield condition
 
 
-class KraftLogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the parts of the logs that have not been read yet.
+class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The positions of a stream in its logs.
 
     A stream offset has for each log, by its folder, the cluster id and the fields of the `Mark` up to which it was
     read. Logs that are no longer requested keep their entries.
@@ -127,19 +127,23 @@ class KraftLogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         left, piece_bytes = (limit.max_bytes, 1) if isinstance(limit, ReadMaxBytes) else (_NO_LIMIT, _NO_LIMIT)
         reached = dict(start)
         for log in find_metadata_logs(self._paths) if self._available is None else self._available:
-            for piece in cut_log(log, _mark(log, start), piece_bytes):
+            for piece in cut_log(log, mark_of(log, start), piece_bytes):
                 reached[log.folder] = {"cluster_id": log.cluster_id, **piece.behind._asdict()}
                 left -= piece.end - piece.start
                 if left <= 0:
                     return reached
         return reached
 
+
+class KraftLogStream(LogStream):
+    """Reads the parts of the logs that have not been read yet."""
+
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Share]:
         pieces = [
             piece
             for log in find_metadata_logs(self._paths)
             if end.get(log.folder) != start.get(log.folder)
-            for piece in cut_log(log, _mark(log, start), self._piece_bytes, _mark(log, end))
+            for piece in cut_log(log, mark_of(log, start), self._piece_bytes, mark_of(log, end))
         ]
         return [Share(share, self._types) for share in pack(pieces, self._piece_bytes)]
 
@@ -158,7 +162,7 @@ def _types(options: Mapping[str, str]) -> tuple[str, ...] | None:
     return tuple(options["types"].split(",")) if "types" in options else None
 
 
-def _mark(log: MetadataLog, offset: Mapping[str, Any]) -> Mark | None:
+def mark_of(log: MetadataLog, offset: Mapping[str, Any]) -> Mark | None:
     """The mark of a log in a stream offset; None for its beginning. Raises PipelineError if the folder has a log of
     another cluster now."""
     told = offset.get(log.folder)

@@ -32,13 +32,16 @@ def test_rows_that_are_missing_or_there_twice_give_no_lag(rows: list[int]) -> No
 
 def test_the_rows_of_a_micro_batch_are_there_when_the_sink_says_so(tmp_path: Path) -> None:
     (tmp_path / SINK_LOG).mkdir()
-    for number, offsets in enumerate(([1, 2], [3])):
-        file, entry = tmp_path / f"part {number}.parquet", tmp_path / SINK_LOG / str(number)
+    lines = []
+    for number, offsets in enumerate(([1, 2], [3], [4, 5])):
+        file = tmp_path / f"part {number}.parquet"
+        entry = tmp_path / SINK_LOG / ("2.compact" if number == 2 else str(number))
         pq.write_table(pa.table({"record_offset": offsets, "type": ["t"] * len(offsets)}), file)
-        entry.write_text("v1\n" + json.dumps({"path": file.as_uri()}))
+        lines.append(json.dumps({"path": file.as_uri()}))
+        entry.write_text("\n".join(["v1", *(lines if number == 2 else lines[-1:])]))
         os.utime(entry, (0, 100 + number))
         (tmp_path / SINK_LOG / f".{number}.crc").write_text("")
-    assert sorted(row_times(tmp_path)) == [(100.0, [1, 2]), (101.0, [3])]
+    assert sorted(row_times(tmp_path)) == [(100.0, [1, 2]), (101.0, [3]), (102.0, [4, 5])]
 
 
 def test_a_log_grows_by_sound_batches_at_the_rate(tmp_path: Path) -> None:

@@ -16,9 +16,10 @@ from bench.raw_client import RawClient, create_topics_frame, refuse_errors
 from klamm.pipeline import jobs
 from klamm.pipeline.errors import PipelineError
 from klamm.pipeline.store import MARKER, Store
+from klamm.protocol.records.partitions import PartitionChangeRecord
 from tests.pipeline.logs.logs import encoded, rows, write_log
 from tests.pipeline.logs.test_request_logs import line
-from tests.pipeline.test_sources import topics
+from tests.pipeline.test_sources import TOPIC, topics
 
 ROOT = Path(__file__).parents[2]
 KILL_SECONDS = 240
@@ -160,22 +161,28 @@ import os, sys
 from pathlib import Path
 from klamm.pipeline import jobs, session
 with session.spark_session("local[1]", {"spark.driver.memory": "512m"}, short=True) as spark:
-    stream = spark.readStream.format("kraft-log").option("logs", sys.argv[1]).option("maxBytesPerTrigger", "3000")
-    stream = stream.load()
     jobs.Store.create(Path(sys.argv[2]), {})
     store = jobs.Store.open(Path(sys.argv[2]))
-    writer = stream.writeStream.format("parquet").option("checkpointLocation", store.checkpoint("metadata_record"))
-    query = writer.trigger(availableNow=True).start(store.path("bronze", "metadata_record"))
-    while len(list(Path(store.checkpoint("metadata_record"), "offsets").glob("[0-9]*"))) < 3:
-        pass
+    tables = (("kraft-log", "bronze", "metadata_record"), ("closed-windows", "live", "closed_window"))
+    queries = []
+    for source, layer, table in tables:
+        stream = spark.readStream.format(source).option("logs", sys.argv[1]).option("maxBytesPerTrigger", "3000")
+        stream = stream.option("states", store.checkpoint("window_state")).load()
+        writer = stream.writeStream.format("parquet").option("checkpointLocation", store.checkpoint(table))
+        queries.append(writer.trigger(availableNow=True).start(store.path(layer, table)))
+    for query, (_, _, table) in zip(queries, tables):
+        while len(list(Path(store.checkpoint(table), "offsets").glob("[0-9]*"))) < 3:
+            query.awaitTermination(0.1)  # raises what has failed
     print("killed", flush=True)
     os.kill(os.getpid(), 9)
 """
 
 
 def test_what_a_killed_driver_left_is_repaired(spark: SparkSession, tmp_path: Path) -> None:
-    """Killed in the middle of a micro-batch: the next run repeats that micro-batch, and each row exists once."""
-    log, out = write_log(tmp_path / "log", b"".join(encoded(topics(12)))), tmp_path / "out"
+    """Killed in the middle of micro-batches: the next run repeats them, and each record and window exists once."""
+    in_sync = [PartitionChangeRecord(partition_id=p, topic_id=TOPIC, isr=[1, 2]) for p in range(40)]
+    batches = [batch for topic in topics(12) for batch in (topic, in_sync)]
+    log, out = write_log(tmp_path / "log", b"".join(encoded(batches))), tmp_path / "out"
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
     command = [sys.executable, str(script), str(log.resolve()), str(out)]
@@ -185,6 +192,12 @@ def test_what_a_killed_driver_left_is_repaired(spark: SparkSession, tmp_path: Pa
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert "killed" in killed.stdout
-    counts = jobs.ingest(spark, out, logs=[str(log)])
-    assert counts["bronze.metadata_record"] == 1 + 12 * 41
-    assert Counter(offsets(spark, out)) == Counter(range(1 + 12 * 41))
+    stop = threading.Event()
+    stop.set()
+    counts = jobs.ingest(spark, out, logs=[str(log)], follow=stop)
+    assert counts["bronze.metadata_record"] == 1 + 12 * 81
+    assert Counter(offsets(spark, out)) == Counter(range(1 + 12 * 81))
+    windows = Store.open(out).read(spark, "live", "closed_window").collect()
+    # A partition is in sync 40 records after its creation.
+    created = [1 + 81 * topic + 1 + p for topic in range(12) for p in range(40)]
+    assert sorted((row.opened_offset, row.closed_offset) for row in windows) == [(at, at + 40) for at in created]

@@ -1,21 +1,21 @@
-"""Windows: row by row in all cases; tables and processors give the same windows for random clusters."""
+"""Windows: row by row in all cases; tables and growing logs give the same windows for random clusters."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
-from pyspark.sql.streaming.tws_tester import TwsTester
+from pyspark.sql import SparkSession
 
 from klamm.pipeline import schemas, silver
 from klamm.pipeline.gold import windows
-from klamm.pipeline.logs.metadata_pieces import cut_log
-from klamm.pipeline.logs.metadata_rows import read_pieces
-from klamm.pipeline.windows.fold import READ_TYPES, ClosedWindow, WindowFold
-from klamm.pipeline.windows.processor import ClusterWindows, closed_windows
+from klamm.pipeline.logs.metadata_pieces import LogPart, Mark, cut_log
+from klamm.pipeline.windows import growing_logs
+from klamm.pipeline.windows.fold import ClosedWindow, WindowFold
+from klamm.pipeline.windows.growing_logs import close_windows
+from klamm.pipeline.windows.state import ClusterState, Lists, PartitionChange, Record
 from tests.pipeline.histories import SEEDS, WHOLE_SEEDS, History
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -142,8 +142,21 @@ CASES: dict[str, tuple[list[Plain], list[tuple[Any, ...]]]] = {
 }  # fmt: skip
 
 
+def _records(rows: list[Plain]) -> Iterator[Record]:
+    for row in rows:
+        change, time = row["partition"], int(row["timestamp"].timestamp() * 1_000_000)
+        lists = change and [None if change[name] is None else tuple(change[name]) for name in Lists._fields]
+        partition = change and PartitionChange(change["topic_id"], change["partition_index"], lists)
+        yield Record(row["record_offset"], row["batch_offset"], False, time, row["type"], partition, row["body"])
+
+
+def _closed(rows: list[Plain]) -> list[ClosedWindow]:
+    return list(WindowFold(ClusterState()).add(_records(rows)))
+
+
 def _facts(window: ClosedWindow) -> tuple[Any, ...]:
-    assert (window.closed - window.opened).seconds == window.closed_offset - window.opened_offset
+    assert window.opened is not None
+    assert window.closed == window.opened + 1_000_000 * (window.closed_offset - window.opened_offset)
     borders = (window.opened_offset, window.closed_offset)
     if window.kind == "reassignment":
         return (window.outcome, *borders, window.from_replicas, window.to_replicas, window.steps)
@@ -153,15 +166,13 @@ def _facts(window: ClosedWindow) -> tuple[Any, ...]:
 @pytest.mark.parametrize("name", CASES)
 def test_what_opens_and_closes_a_window(name: str) -> None:
     records, expected = CASES[name]
-    closed = list(WindowFold({}, lambda _: None).add(_log(*records)))
-    assert [_facts(window) for window in closed] == expected
+    assert [_facts(window) for window in _closed(_log(*records))] == expected
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_table_has_the_same_windows(tables: list[Plain], name: str) -> None:
     assert sorted(_comparable(row) for row in tables if row["cluster_id"] == name) == sorted(
-        _comparable({**window._asdict(), "cluster_id": name})
-        for window in WindowFold({}, lambda _: None).add(_log(*CASES[name][0]))
+        _comparable({**window._asdict(), "cluster_id": name}) for window in _closed(_log(*CASES[name][0]))
     )
 
 
@@ -211,44 +222,45 @@ def _filled(row: Plain) -> Plain:
     return {**row, "partition": tuple({**partition, **epochs}.get(name) for name in names)}
 
 
-def _batches(history: History) -> list[list[Plain]]:
-    """The rows of a log that the processor reads, batch by batch."""
-    rows = [
-        row
-        for piece in cut_log(history.log, None, 1 << 62)
-        for batch in read_pieces([piece])
-        for row in batch.to_pylist()
-        if row["type"] in READ_TYPES
-    ]
-    batches: dict[tuple[bool, int], list[Plain]] = {}
-    for row in rows:
-        batches.setdefault((row["snapshot_position"] is None, row["batch_offset"]), []).append(row)
-    return list(batches.values())
+def _marks(history: History) -> list[Mark]:
+    """The positions behind the batches of a log."""
+    return [piece.behind for piece in cut_log(history.log, None, 1)]
 
 
-def _micro_batches(batches: Sequence[list[Plain]], chance: Random) -> Iterator[list[Plain]]:
-    at = 0
-    while at < len(batches):
-        count = chance.choice((1, 1, 2, 5, 40))
-        rows = [row for batch in batches[at : at + count] for row in batch]
-        chance.shuffle(rows)
-        yield rows
-        at += count
+def _part(history: History, start: Mark | None, end: Mark) -> LogPart:
+    pieces = tuple(cut_log(history.log, start, 4_000, end))
+    return LogPart(history.cluster_id, history.log.folder, pieces, start, end)
+
+
+def _follow(history: History, states: Path, chance: Random) -> Iterator[Plain]:
+    """The closed windows of a log that is read in micro-batches of random sizes, by processes that begin anew, read
+    only some of the micro-batches, or read one again that was not committed."""
+    marks, start, at = _marks(history), None, -1
+    processes: list[Any] = [type(growing_logs._kept)() for _ in range(2)]
+    while at < len(marks) - 1:
+        at = min(at + chance.choice((1, 1, 2, 5, 40)), len(marks) - 1)
+        part = _part(history, start, marks[at])
+        rows: list[Plain] = []
+        for _ in range(chance.choice((1, 1, 1, 2))):
+            index = chance.randrange(2)
+            if chance.random() < 0.1:
+                processes[index].clear()
+            growing_logs._kept = processes[index]
+            rows = [row for batch in close_windows(part, str(states)) for row in batch.to_pylist()]
+        yield from rows
+        start = marks[at]
 
 
 @pytest.mark.parametrize("index", range(len(SEEDS + WHOLE_SEEDS)))
-def test_the_processor_closes_the_windows_of_the_table_in_any_micro_batches(
-    tables: list[Plain], histories: list[History], index: int
+def test_a_growing_log_closes_the_windows_of_the_table_in_any_micro_batches(
+    tables: list[Plain], histories: list[History], index: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     history = histories[index]
     expected = sorted(_comparable(row) for row in tables if row["cluster_id"] == history.cluster_id)
+    monkeypatch.setattr(growing_logs, "_kept", growing_logs._kept.copy())
+    monkeypatch.setattr("klamm.pipeline.windows.state_files.MAX_CHAIN", 7)
     for seed in range(3):
-        tester = TwsTester(ClusterWindows())
-        closed = [
-            row.asDict()
-            for rows in _micro_batches(_batches(history), Random(seed))
-            for row in tester.test(history.cluster_id, [Row(**row) for row in rows])
-        ]
+        closed = list(_follow(history, tmp_path / str(seed), Random(seed)))
         assert sorted(map(_comparable, closed)) == expected
 
 
@@ -265,13 +277,18 @@ def test_the_histories_have_windows_of_every_sort(tables: list[Plain], histories
 def test_a_stream_closes_the_windows_of_the_table(
     spark: SparkSession, tables: list[Plain], histories: list[History], tmp_path: Path
 ) -> None:
-    paths = "\n".join(str(history.data_dir) for history in histories)
-    stream = spark.readStream.format("kraft-log").option("logs", paths).option("maxBytesPerTrigger", "20000").load()
+    options = {
+        "logs": "\n".join(str(history.data_dir) for history in histories),
+        "states": str(tmp_path / "states"),
+        "maxBytesPerTrigger": "20000",
+    }
     query = (
-        closed_windows(stream)
+        spark.readStream.format("closed-windows")
+        .options(**options)
+        .load()
         .writeStream.format("memory")
         .queryName("closed")
-        .option("checkpointLocation", str(tmp_path))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(availableNow=True)
         .start()
     )
