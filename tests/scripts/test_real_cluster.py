@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def ended(*arguments: str, path: str = "") -> "subprocess.CompletedProcess[str]":
     """The program with these arguments, which finds other programs in `path` only."""
     return subprocess.run(
-        (sys.executable, "-P", "-m", "tools.cluster_of_real_brokers", *arguments),
+        (sys.executable, "-P", "-m", "tools.real_clusters.three_brokers", *arguments),
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": path},
         capture_output=True,

@@ -22,7 +22,7 @@ FORMAT_SECONDS = 240.0
 CLUSTER_ID = "KlammToolchainCluster0"
 LOG_FOLDER = "__cluster_metadata-0"
 _STARTED = "Kafka Server started"
-_LOGGED = {
+LOGGED = {
     "org.slf4j.simpleLogger.log.kafka.server": "info",
     "org.slf4j.simpleLogger.log.org.apache.kafka.server": "info",
 }
@@ -71,7 +71,7 @@ class RealCluster:
         self._starts += 1
         properties = data_dir_of(self.java, node_id).parent / "server.properties"
         name = f"node-{node_id}-{self._starts}"
-        process = self._stack.enter_context(self.java.running(name, "kafka.Kafka", [str(properties)], _LOGGED))
+        process = self._stack.enter_context(self.java.running(name, "kafka.Kafka", [str(properties)], LOGGED))
         self.processes[node_id] = process
         return process
 

@@ -1,7 +1,7 @@
 """Follows a real Apache Kafka 4.3 cluster of a controller and three brokers for some minutes, while it works and both
 sides are restarted. Then compares the copy with the controller's own files, and a twin with the cluster.
 
-    python -m tools.follow_cluster --seconds 600
+    python -m tools.real_clusters.follow_cluster --seconds 600
 
 The work is topics, moves, transactions, ACLs, quotas and SCRAM credentials. In turn the follower is killed, the
 controller is stopped or killed and started again, and a broker shuts down or is killed and returns. By hand; it needs
@@ -22,15 +22,15 @@ from typing import Final
 import trio
 
 from klamm import AdminClient, AdminError, ConfigAlteration, ConfigResource, ElectionType, NewTopic, TopicPartition
-from tools.follow_restarts import LOG_FOLDER, compare_copy
+from tools.real_clusters.copies import compare_copy
 from tools.toolchain_checks.java_process import Java
 from tools.toolchain_checks.kafka_jars import fetch_class_path, find_program
-from tools.toolchain_checks.real_cluster import BROKERS, CONTROLLER, RealCluster, real_cluster
+from tools.toolchain_checks.real_cluster import BROKERS, CONTROLLER, LOG_FOLDER, RealCluster, real_cluster
 from tools.toolchain_checks.report import CheckFailed, expect
 from tools.toolchain_checks.security_metadata import SECURE, change_security, commit_transaction
 from tools.toolchain_checks.twins import expect_same, seen, seen_of_twin
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+ROOT: Final = Path(__file__).resolve().parents[2]
 CONFIGS: Final = {
     **SECURE,
     "broker.session.timeout.ms": "6000",
@@ -46,7 +46,7 @@ END_SECONDS: Final = 120
 
 def main(arguments: Sequence[str]) -> int:
     """Follow for the given time, and compare. Raises CheckFailed."""
-    parser = argparse.ArgumentParser(prog="python -m tools.follow_cluster", allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog="python -m tools.real_clusters.follow_cluster", allow_abbrev=False)
     parser.add_argument("--seconds", type=int, default=600)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)

@@ -1,65 +1,48 @@
 """Follows a node of each of several releases of Apache Kafka, and compares the copy with the controller's own files,
 and what clients see of the node with what they see of a twin. By hand; it needs Java, Maven and about 400 MB.
 
-    python -m tools.follow_releases [--releases 3.3.2,3.6.2,3.9.1,4.0.1,4.1.1,4.2.0] [--keep DIR]
+    python -m tools.real_clusters.follow_releases [--release 4.0.1]... [--keep DIR]
 
 The node is controller and broker at once. It has topics, configs, ACLs, quotas, a transaction, and from 3.5 on users
 with SCRAM credentials. The log has the metadata.version of the release, so that it has records of old versions, too.
 """
 
 import argparse
+import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 import trio
 
 from klamm import AdminClient, ConfigAlteration, ConfigResource, NewPartitions, NewTopic
-from tools.follow_restarts import LOG_FOLDER, compare_copy
-from tools.toolchain_checks.java_process import Java, JavaProcess
+from tools.real_clusters.cases import check_cases
+from tools.real_clusters.copies import compare_copy
+from tools.toolchain_checks.java_process import Java
 from tools.toolchain_checks.kafka_jars import fetch_class_path, find_program
 from tools.toolchain_checks.ports import free_ports
+from tools.toolchain_checks.real_cluster import LOG_FOLDER, LOGGED, START_SECONDS, wait_started
 from tools.toolchain_checks.report import Report
 from tools.toolchain_checks.security_metadata import SECURE, change_security, commit_transaction
 from tools.toolchain_checks.twins import expect_same, seen, seen_of_twin
 
-ROOT: Final = Path(__file__).resolve().parents[1]
-POM: Final = Path(__file__).with_name("follow_releases_pom.xml")
+ROOT: Final = Path(__file__).resolve().parents[2]
+POM: Final = Path(__file__).with_name("releases_pom.xml")
 POM_VERSION: Final = "4.3.0"
 RELEASES: Final = ("3.3.2", "3.6.2", "3.9.1", "4.0.1", "4.1.1", "4.2.0")
 FIRST_WITH_SCRAM: Final = (3, 5)
 CLUSTER_ID: Final = "KlammFollowedClusterAA"
 """Its last character has no bits to spare, which old releases would lose."""
-START_SECONDS: Final = 240.0
 FOLLOW_SECONDS: Final = 120
 USERS: Final = 5
-_LOGGED: Final = {
-    "org.slf4j.simpleLogger.log.org.apache.kafka.server": "info",
-    "org.slf4j.simpleLogger.log.kafka.server": "info",
-}
+_RELEASE: Final = re.compile(r"\d+\.\d+\.\d+")
 
 
 def main(arguments: Sequence[str]) -> int:
     """Follow each release. Returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tools.follow_releases", allow_abbrev=False)
-    parser.add_argument("--releases", default=",".join(RELEASES))
-    parser.add_argument("--keep", metavar="DIR", type=Path, help="a new directory for all files, which are kept")
-    given = parser.parse_args(arguments)
-    report = Report()
-    with ExitStack() as stack:
-        if given.keep is None:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="klamm-releases-")))
-        else:
-            folder = given.keep.absolute()
-        for release in given.releases.split(","):
-            (folder / release).mkdir(parents=True)
-            with report.check(f"a node of {release} starts and is followed"):
-                _check(report, release, folder / release)
-    return report.close()
+    return check_cases(arguments, "follow_releases", "--release", RELEASES, _check, metavar="X.Y.Z", type=_release)
 
 
 def class_path(release: str, folder: Path) -> str:
@@ -70,6 +53,11 @@ def class_path(release: str, folder: Path) -> str:
 
 
 def _check(report: Report, release: str, folder: Path) -> None:
+    with report.check(f"a node of {release} starts and is followed"):
+        _follow(report, release, folder)
+
+
+def _follow(report: Report, release: str, folder: Path) -> None:
     java = Java(find_program("java", "default-jre-headless"), class_path(release, folder), folder)
     port = free_ports(2)
     properties = _write(folder, port)
@@ -77,8 +65,8 @@ def _check(report: Report, release: str, folder: Path) -> None:
     number = tuple(map(int, release.split(".")[:2]))
     has_users = number >= FIRST_WITH_SCRAM
     servers, copy = f"127.0.0.1:{port + 1}", folder / "copy"
-    with java.running("node", "kafka.Kafka", [str(properties)], _LOGGED) as node:
-        node.wait_for("it had started", lambda: _has_started(node), START_SECONDS)
+    with java.running("node", "kafka.Kafka", [str(properties)], LOGGED) as node:
+        wait_started(node)
         trio.run(_work, servers, has_users)
         commit_transaction(servers, "topic-1", "follow")
         follow = [sys.executable, "-m", "klamm", "follow", "--bootstrap-controller", f"127.0.0.1:{port}"]
@@ -99,10 +87,6 @@ async def _seen(servers: str, has_users: bool) -> dict[str, object]:
 
 async def _seen_of_twin(copy: Path, has_users: bool) -> dict[str, object]:
     return await seen_of_twin(copy, has_users=has_users)
-
-
-def _has_started(node: JavaProcess) -> bool | None:
-    return "Kafka Server started" in node.errors.read_text(encoding="utf-8", errors="replace") or None
 
 
 async def _work(servers: str, has_users: bool) -> None:
@@ -148,6 +132,12 @@ def _write(folder: Path, port: int) -> Path:
     properties = folder / "server.properties"
     properties.write_text("".join(f"{name}={value}\n" for name, value in config.items()), encoding="utf-8")
     return properties
+
+
+def _release(text: str) -> str:
+    if not _RELEASE.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r}: a release such as 4.0.1 is expected")
+    return text
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Three brokers of older releases of Apache Kafka join Klamm at a metadata.version that they know; clients use them.
 
-    python -m tools.older_brokers [--release 4.1.0]... [--keep DIR]
+    python -m tools.real_clusters.older_brokers [--release 4.1.0]... [--keep DIR]
 
 For each release: an idempotent and a transactional producer write, groups read, one broker is killed and returns, and
 Klamm is killed and starts again. Downloads the jars of each release once. Prints a line for each check; exit code 0 if
@@ -10,12 +10,11 @@ all passed.
 import argparse
 import re
 import sys
-import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from tools.real_clusters.cases import check_cases
 from tools.toolchain_checks.java_process import Java
 from tools.toolchain_checks.joined_brokers import BROKERS, joined_brokers
 from tools.toolchain_checks.kafka_jars import fetch_release, find_program
@@ -35,18 +34,7 @@ _RELEASE = re.compile(r"\d+\.\d+\.\d+")
 
 def main(arguments: Sequence[str]) -> int:
     """Run the checks of each release. Returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tools.older_brokers", allow_abbrev=False)
-    parser.add_argument(
-        "--release", metavar="X.Y.Z", type=_release, action="append", help=f"default: {', '.join(RELEASES)}"
-    )
-    parser.add_argument("--keep", metavar="DIR", type=Path, help="a new directory for all files, which are kept")
-    given = parser.parse_args(arguments)
-    report = Report()
-    with ExitStack() as stack:
-        folder = given.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="klamm-older-brokers-")))
-        for release in given.release or RELEASES:
-            _check(report, release, folder.absolute() / release)
-    return report.close()
+    return check_cases(arguments, "older_brokers", "--release", RELEASES, _check, metavar="X.Y.Z", type=_release)
 
 
 def _check(report: Report, release: str, folder: Path) -> None:

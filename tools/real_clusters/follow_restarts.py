@@ -1,7 +1,7 @@
 """Follows a real Apache Kafka 4.3 node for some minutes while both sides are restarted, and compares the copy with the
 controller's own files. By hand; it needs Java and about 400 MB.
 
-    python -m tools.follow_restarts --seconds 300 --security sasl_ssl
+    python -m tools.real_clusters.follow_restarts --seconds 300 --security sasl_ssl
 
 The controller's listener is PLAINTEXT, or SASL_SSL with PLAIN and a certificate that openssl makes. Topics are created
 and deleted all the time; the follower is killed, and the node is stopped and started, in turn.
@@ -17,23 +17,21 @@ from pathlib import Path
 import trio
 
 import klamm
-from tools.toolchain_checks.java_process import Java, JavaProcess
+from tools.real_clusters.copies import compare_copy
+from tools.toolchain_checks.java_process import Java
 from tools.toolchain_checks.kafka_jars import fetch_class_path, find_program
 from tools.toolchain_checks.ports import free_ports
+from tools.toolchain_checks.real_cluster import LOG_FOLDER, LOGGED, START_SECONDS, wait_started
 from tools.toolchain_checks.report import expect
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 CLUSTER_ID = "KlammFollowedCluster00"
-START_SECONDS = 240.0
-LOG_FOLDER = "__cluster_metadata-0"
-_LOGGED = {"org.slf4j.simpleLogger.log.org.apache.kafka.server": "info", "org.slf4j.simpleLogger.log.kafka.server":
-    "info"}  # fmt: skip
 LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" password="secret"'
 
 
 def main() -> int:
     """Follow for the given time, and compare. Raises CheckFailed."""
-    parser = argparse.ArgumentParser(description="Follow a real node through restarts of both sides")
+    parser = argparse.ArgumentParser(prog="python -m tools.real_clusters.follow_restarts", allow_abbrev=False)
     parser.add_argument("--seconds", type=int, default=300)
     parser.add_argument("--security", choices=("plaintext", "sasl_ssl"), default="plaintext")
     given = parser.parse_args()
@@ -59,8 +57,8 @@ def _play(java: Java, properties: Path, follow: list[str], servers: str, seconds
     follower = _follower(follow)
     try:
         while time.monotonic() < ends:
-            with java.running(f"node-{restarts}", "kafka.Kafka", [str(properties)], _LOGGED) as node:
-                node.wait_for("it had started", lambda: _has_started(node), START_SECONDS)
+            with java.running(f"node-{restarts}", "kafka.Kafka", [str(properties)], LOGGED) as node:
+                wait_started(node)
                 for _ in range(3):
                     number = trio.run(_work, servers, number)
                     follower.kill()
@@ -71,8 +69,8 @@ def _play(java: Java, properties: Path, follow: list[str], servers: str, seconds
                     number = trio.run(_work, servers, number)
                 node.stop()
             restarts += 1
-        with java.running("node-last", "kafka.Kafka", [str(properties)], _LOGGED) as node:
-            node.wait_for("it had started", lambda: _has_started(node), START_SECONDS)
+        with java.running("node-last", "kafka.Kafka", [str(properties)], LOGGED) as node:
+            wait_started(node)
             trio.run(_work, servers, number)
             expect(follower.poll() is None, f"the follower has ended: {follower.returncode}")
             follower.terminate()
@@ -81,10 +79,6 @@ def _play(java: Java, properties: Path, follow: list[str], servers: str, seconds
     finally:
         follower.kill()
     return restarts, kills
-
-
-def _has_started(node: JavaProcess) -> bool | None:
-    return "Kafka Server started" in node.errors.read_text(encoding="utf-8", errors="replace") or None
 
 
 def _follower(follow: list[str]) -> "subprocess.Popen[bytes]":
@@ -103,19 +97,6 @@ async def _work(servers: str, number: int) -> int:
                     gone.raise_for_error()
             number += 1
     return number
-
-
-def compare_copy(theirs: Path, ours: Path) -> str:
-    """Compare segment by segment. Raises CheckFailed."""
-    names = sorted(path.name for path in ours.glob("*.log"))
-    expect(bool(names), "the copy has no segment")
-    size = 0
-    for name in names:
-        copied = (ours / name).read_bytes()
-        original = b"".join(path.read_bytes() for path in sorted(theirs.glob("*.log")) if path.name >= name)
-        expect(len(copied) > 1_000 and original.startswith(copied), f"{name}: {len(copied)} of {len(original)} bytes")
-        size += len(copied)
-    return f"{size} bytes in {len(names)} segments are equal"
 
 
 def _write(folder: Path, port: int, *, secure: bool) -> tuple[Path, Path]:

@@ -1,16 +1,14 @@
 """A broker of Apache Kafka 4.3 joins Klamm with SSL or SASL_SSL on every listener, beside two simulated brokers.
 
-    python -m tools.secured_brokers [--protocol SSL]... [--keep DIR]
+    python -m tools.real_clusters.secured_brokers [--protocol SSL]... [--keep DIR]
 
 The broker logs in at the controller's listener. A transaction writes to topics on the real broker and on simulated
 ones, which therefore connect to each other in both directions, and groups read it. A second broker with other
 credentials does not get in. All have an authorizer. Prints a line for each check; exit code 0 if all passed.
 """
 
-import argparse
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,12 +19,14 @@ from typing import Any, Final
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from klamm.cluster.throw_away_tls import ThrowAwayTls, new_throw_away_tls
+from tools.real_clusters.cases import check_cases
 from tools.toolchain_checks.java_process import Java, JavaProcess
 from tools.toolchain_checks.joined_brokers import CLUSTER_ID, KLAMM, START_SECONDS, VARIABLES
 from tools.toolchain_checks.kafka_jars import fetch_class_path, find_program
 from tools.toolchain_checks.ports import free_ports
 from tools.toolchain_checks.program import ended_group, with_variables
 from tools.toolchain_checks.real_brokers_clients import CLIENT_SECONDS, RECORDS, Clients
+from tools.toolchain_checks.real_cluster import wait_started
 from tools.toolchain_checks.report import CheckFailed, Report, expect, expect_none
 
 PROTOCOLS: Final = ("SSL", "SASL_SSL")
@@ -34,7 +34,6 @@ REAL, STRANGER, SIMULATED = 1, 2, (11, 12)
 PASSWORD, WRONG_PASSWORD = "right-word", "wrong-word"
 TOPICS: Final = {"real-orders": (REAL,), "simulated-orders": SIMULATED}
 READY: Final = "controller.quorum.bootstrap.servers="
-STARTED: Final = "Kafka Server started"
 REFUSED_SECONDS: Final = 20.0
 QUORUM_TOOL: Final = "org.apache.kafka.tools.MetadataQuorumCommand"
 _PACKAGE: Final = "org.apache.kafka.common.security"
@@ -175,20 +174,10 @@ class SecuredCluster:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the checks of each protocol. Returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tools.secured_brokers", allow_abbrev=False)
-    parser.add_argument("--protocol", choices=PROTOCOLS, action="append", help=f"default: {', '.join(PROTOCOLS)}")
-    parser.add_argument("--keep", metavar="DIR", type=Path, help="a new directory for all files, which are kept")
-    given = parser.parse_args(arguments)
-    report = Report()
-    with ExitStack() as stack:
-        folder = given.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="klamm-secured-")))
-        for protocol in given.protocol or PROTOCOLS:
-            _check(report, protocol, folder.absolute() / protocol)
-    return report.close()
+    return check_cases(arguments, "secured_brokers", "--protocol", PROTOCOLS, _check, choices=PROTOCOLS)
 
 
 def _check(report: Report, protocol: str, folder: Path) -> None:
-    folder.mkdir(parents=True)
     way, foreign = (_way(protocol, folder / f"{name}.pem", new_throw_away_tls((), ())) for name in ("own", "foreign"))
     wrong = replace(way, keys=foreign.keys) if protocol == "SSL" else replace(way, password=WRONG_PASSWORD)
     java = Java(find_program("java", "default-jre-headless"), fetch_class_path(), folder)
@@ -220,12 +209,7 @@ def _started(way: Way, java: Java) -> Iterator[SecuredCluster]:
     with ExitStack() as stack:
         cluster = SecuredCluster(way, java, stack)
         cluster.start_klamm()
-        broker = cluster.start_broker(REAL, way)
-
-        def has_started() -> bool | None:
-            return STARTED in broker.errors.read_text(encoding="utf-8", errors="replace") or None
-
-        broker.wait_for("it has started", has_started, START_SECONDS)
+        wait_started(cluster.start_broker(REAL, way))
         yield cluster
 
 
