@@ -10,6 +10,7 @@ from collections.abc import Collection, Container, Mapping
 from dataclasses import field
 from typing import Any
 
+from klamm.assignment.kafka.java_hash_map import hash_order
 from klamm.controller.metadata.directories import has_directories
 from klamm.controller.metadata.features import ElectionFeatures
 from klamm.controller.metadata.partition import NO_LEADER, RECOVERING, Partition
@@ -93,9 +94,13 @@ def _eligible(
         return partition.eligible_leader_replicas  # those of the time before they were turned off
     if len(isr) >= election.min_isr:
         return ()
-    before = {*partition.eligible_leader_replicas, *partition.isr}.intersection(partition.replicas)
-    candidates = before - set(isr) - set(election.unclean_shutdown)
-    return tuple(replica for replica in replicas if replica in candidates)
+    before = list(dict.fromkeys((*partition.eligible_leader_replicas, *partition.isr)))
+    candidates = {*before}.intersection(partition.replicas, replicas) - set(isr) - set(election.unclean_shutdown)
+    if len(candidates) < 2:
+        return tuple(candidates)
+    # Apache Kafka's controller takes them from a HashSet, which is made of the former ones.
+    order = hash_order(before, room_for=len(partition.eligible_leader_replicas))
+    return tuple(before[position] for position in order if before[position] in candidates)
 
 
 def _last_known(partition: Partition, leader: int, election: Election) -> tuple[int, ...]:

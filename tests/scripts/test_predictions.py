@@ -37,6 +37,25 @@ def test_a_leader_may_say_with_the_first_of_them_that_it_has_recovered() -> None
     assert kinds(after(begin, both), after(begin, alone, both)) == ["changes"], "that is a change of its own"
 
 
+def test_a_reassignment_may_complete_with_the_first_of_them() -> None:
+    """Case 31 of seed 5: a replica that is not added by the reassignment joins as the second one."""
+    begin = replace(BEGIN, replicas=(1, 3, 2), adding_replicas=(1, 2))
+    second, both = (replace(begin, isr=isr, adding_replicas=()) for isr in ((1, 2), (1, 2, 3)))
+    assert kinds(after(begin, both), after(begin, second, both)) == ["joins"]
+    third = replace(begin, isr=(1, 3))
+    assert kinds(after(begin, both), after(begin, third, both)) == ["joins"]
+    assert kinds(after(begin, both), after(begin, replace(third, adding_replicas=()), both)) == ["changes"]
+    assert kinds(after(begin, both), after(begin, replace(second, adding_replicas=(1, 2)), both)) == ["changes"]
+
+
+def test_replicas_may_leave_with_the_first_of_them() -> None:
+    begin = replace(BEGIN, replicas=(1, 2, 3, 4), adding_replicas=(2,), removing_replicas=(4,), isr=(1, 4))
+    lists = {"replicas": (1, 2, 3), "adding_replicas": (), "removing_replicas": ()}
+    second, both = (replace(begin, **lists, isr=isr, leader_epoch=5) for isr in ((1, 2), (1, 2, 3)))  # type: ignore[arg-type]
+    assert kinds(after(begin, both), after(begin, second, both)) == ["joins"]
+    assert kinds(after(begin, both), after(begin, replace(second, leader_epoch=4), both)) == ["changes"]
+
+
 def test_another_leader_or_another_epoch_is_no_explained_difference() -> None:
     elected = replace(BEGIN, leader=2, leader_epoch=5, isr=(1, 2))
     assert kinds(after(BEGIN, elected), after(BEGIN, replace(elected, leader_epoch=6))) == ["changes"]

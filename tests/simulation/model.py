@@ -255,7 +255,7 @@ class Model:
         eligible: list[int] = []
         if len(isr) < min(self.min_isr_of(topic), len(before.replicas)):
             held = {*partition.eligible, *partition.isr} - {*isr, *distrusted}
-            eligible = [replica for replica in partition.replicas if replica in held]
+            eligible = sorted(held.intersection(partition.replicas))
         leader = _elect(partition, isr or eligible, able, preferred)
         if leader in eligible:
             isr, eligible = [leader], [replica for replica in eligible if replica != leader]

@@ -4,7 +4,7 @@ New replicas that a controller places itself are drawn at random. There the real
 its placement; whether the request is refused is predicted.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -46,9 +46,7 @@ async def run_case(real: RealSide, copy: Path, configs: Mapping[str, str], rng: 
     """Run a case on a fork of the copy, which is up to date. All brokers are up before and after it."""
     losable = [one for one in BROKERS if one != real.cluster.controller_node]
     drawing, result = Drawing(rng, BROKERS, losable), CaseResult()
-    async with Cluster(
-        twin=copy, clock="manual", seed=rng.randrange(1 << 30), profile="kafka", configs=configs
-    ) as cluster:
+    async with _twin(copy, configs, rng.randrange(1 << 30)) as cluster:
         case = _Case(TwinSide(cluster), real, result)
         for _ in range(rng.choice(STEPS)):
             await case.do(drawing.step(case.twin.state()))
@@ -60,6 +58,25 @@ async def run_case(real: RealSide, copy: Path, configs: Mapping[str, str], rng: 
         await real.do(drawing.start_one())
     await real.settle(None, PATIENCE_WITH_A_BROKER_SECONDS)
     return result
+
+
+async def run_steps(real: RealSide, copy: Path, configs: Mapping[str, str], steps: Sequence[Step]) -> CaseResult:
+    """Run a case of these steps on a fork of the copy, which is up to date. All brokers are up before it."""
+    result = CaseResult()
+    async with _twin(copy, configs, 0) as cluster:
+        case = _Case(TwinSide(cluster), real, result)
+        for step in steps:
+            await case.do(step)
+            if result.has_parted:
+                break
+    for broker_id in set(BROKERS) - set(real.cluster.processes):
+        await real.do(StartBroker(broker_id))
+    await real.settle(None, PATIENCE_WITH_A_BROKER_SECONDS)
+    return result
+
+
+def _twin(copy: Path, configs: Mapping[str, str], seed: int) -> Cluster:
+    return Cluster(twin=copy, clock="manual", seed=seed, profile="kafka", configs=configs)
 
 
 class _Case:

@@ -1,8 +1,8 @@
 """The changes of partitions in a metadata log, in its order, and the state that results from them.
 
-Left out is what no prediction can know: the ids of directories, which each cluster draws at random. Left out are also
-the order of eligible leader replicas, which no decision depends on, and one known difference: Apache Kafka leaves a
-replica that a reassignment removes among the eligible leader replicas (docs/known-differences.md).
+Left out is what no prediction can know: the ids of directories, which each cluster draws at random. Left out is also
+one known difference: Apache Kafka leaves a replica that a reassignment removes among the eligible leader replicas
+(docs/known-differences.md).
 """
 
 from collections.abc import Iterator, Sequence
@@ -80,8 +80,7 @@ def _plain(partition: Partition) -> Partition:
     return replace(
         partition,
         directories=(),
-        eligible_leader_replicas=tuple(sorted({*partition.eligible_leader_replicas} & {*partition.replicas})),
-        last_known_elr=tuple(sorted(partition.last_known_elr)),
+        eligible_leader_replicas=tuple(one for one in partition.eligible_leader_replicas if one in partition.replicas),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from klamm import TopicPartition
 from klamm.controller.metadata.partition import RECOVERED, Partition
+from klamm.controller.transitions.reassignment import Assignment, assignment_of, completed
 from tools.predictions.changes import State, without_elr
 from tools.predictions.sides import Refused
 
@@ -85,13 +86,22 @@ def _joined_at_once(states: Sequence[Partition]) -> list[Partition]:
     left_out = 0
     for number, state in enumerate(states):
         before, after = states[max(0, number - 1)], states[min(number + 1, len(states) - 1)]
-        grown = replace(before, isr=state.isr, partition_epoch=state.partition_epoch, leader_recovery_state=RECOVERED)
-        is_growth = replace(state, leader_recovery_state=RECOVERED) == grown and set(before.isr) < set(state.isr)
-        if is_growth and set(after.isr) - set(state.isr):
+        if _is_growth(before, state) and set(after.isr) - set(state.isr):
             left_out += 1
         else:
             found.append(replace(state, partition_epoch=state.partition_epoch - left_out))
     return found
+
+
+def _is_growth(before: Partition, state: Partition) -> bool:
+    """Whether new members of the ISR, and a reassignment that completes with them, are all that is new."""
+    remaining = set(before.isr)
+    expected = replace(before, isr=state.isr, partition_epoch=state.partition_epoch, leader_recovery_state=RECOVERED)
+    if done := completed(assignment_of(before), state.isr):
+        remaining -= set(before.removing_replicas)
+        leader_epoch = before.leader_epoch + bool(before.removing_replicas)
+        expected = replace(expected, **Assignment(done[0])._asdict(), leader_epoch=leader_epoch)
+    return replace(state, leader_recovery_state=RECOVERED) == expected and remaining < set(state.isr)
 
 
 def _without_elr(states: Sequence[Partition]) -> list[Partition]:

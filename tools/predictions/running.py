@@ -11,7 +11,8 @@ from klamm.controller.metadata.partition import NO_LEADER
 from klamm.server.addresses import Address, decode_listen
 from klamm.twin.followed_log import FollowedLog
 from klamm.twin.follower import Follower
-from tools.predictions.cases import CaseResult, run_case
+from tools.predictions.cases import CaseResult, run_case, run_steps
+from tools.predictions.named import NAMED
 from tools.predictions.sides import RealSide, ask
 from tools.predictions.steps import DeleteTopic, Elect, Step
 from tools.toolchain_checks.real_cluster import RealCluster
@@ -37,11 +38,27 @@ async def run_cases(
         await follow_once(cluster.controller, copy)
         result = await run_case(real, copy, TWIN_CONFIGS, Random(f"{seed}/{number}"))
         found.append(result)
-        verdict = "as predicted" if result.is_as_predicted else "NOT AS PREDICTED"
-        say(f"case {number}: {verdict}: {'; '.join(map(worded, result.steps))}")
-        for step, difference in result.differences:
-            say(f"  case {number}, {worded(step)}:\n    {difference}")
+        _report(f"case {number}", result, say)
     return found
+
+
+async def run_named(cluster: RealCluster, copy: Path, say: Callable[[str], None]) -> list[CaseResult]:
+    """The results of the cases that were once predicted wrongly."""
+    real, found = RealSide(cluster), []
+    for name, steps in NAMED.items():
+        await _clean(real)
+        await follow_once(cluster.controller, copy)
+        result = await run_steps(real, copy, TWIN_CONFIGS, steps)
+        found.append(result)
+        _report(name, result, say)
+    return found
+
+
+def _report(name: str, result: CaseResult, say: Callable[[str], None]) -> None:
+    verdict = "as predicted" if result.is_as_predicted else "NOT AS PREDICTED"
+    say(f"{name}: {verdict}: {'; '.join(map(worded, result.steps))}")
+    for step, difference in result.differences:
+        say(f"  {name}, {worded(step)}:\n    {difference}")
 
 
 async def _clean(real: RealSide) -> None:
