@@ -5,6 +5,7 @@ What belongs to one broker alone is in its `SimulatedBroker`.
 """
 
 from collections.abc import Callable, Mapping
+from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -204,8 +205,9 @@ class SimulatedBrokers:
             )
         return self._shares
 
-    def _follow_groups(self, image: MetadataImage, shard: "Shard", now_ms: int) -> None:
+    def _follow_groups(self, image: MetadataImage, shard: "Shard", now_ms: int) -> bool:
         self.shares.initializer.follow(image, shard, now_ms)
+        return False
 
     def connection_closed(self, connection_id: int) -> None:
         """A connection to a broker has ended."""
@@ -226,6 +228,21 @@ class SimulatedBrokers:
             self._shares.tick()
         self._cleanup.tick(self.controller.image, self._clock_ms())
         self.log_dir_work.tick(self.controller.image, self._clock_ms())
+
+    @property
+    def next_due_ms(self) -> float:
+        """When `tick` may have something to do if nothing happens before, in ms on the controller's clock."""
+        now_ms = self._clock_ms()
+        due = (self._cleanup.next_due_ms, self.log_dir_work.next_due_ms, self.coordinators.next_due_ms(now_ms))
+        return min(due) if self._shares is None else min(*due, self._shares.next_due_ms)
+
+    @property
+    def next_heartbeat_at(self) -> float:
+        """When `beat` has something to do, by the event loop's clock in seconds; infinite: no broker is up."""
+        brokers = self.by_id.values()
+        if any(broker.lost_directory_at_ms is not None for broker in brokers):
+            return 0
+        return min((broker.next_heartbeat_at for broker in brokers), default=inf)
 
     @property
     def has_work(self) -> bool:

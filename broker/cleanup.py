@@ -6,6 +6,7 @@ topics are left out: their coordinators compact them.
 """
 
 from collections.abc import Iterator
+from math import inf
 from typing import Final
 
 from klamm.broker.data.data_plane import DataPlane
@@ -50,6 +51,14 @@ class Cleanup:
     def is_busy(self) -> bool:
         """Whether some of what is due is left for the next tick."""
         return self._retention is not None or self._cleaner is not None
+
+    @property
+    def next_due_ms(self) -> float:
+        """When `tick` has something to do."""
+        if self.is_busy or self._retention_due_ms is None:
+            return 0
+        cleaner_due_ms = self._cleaner_due_ms if log_cleaner_enabled(self._settings) else inf
+        return min(self._retention_due_ms, cleaner_due_ms)
 
     def make_due(self, now_ms: int) -> None:
         """Let the next ticks check retention, and look for logs to compact, whenever that was done last."""

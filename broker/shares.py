@@ -2,6 +2,7 @@
 coordinator."""
 
 from collections.abc import Callable
+from math import inf
 
 from klamm.broker.coordinator.coordinators import Coordinators
 from klamm.broker.data.data_plane import DataPlane
@@ -28,6 +29,15 @@ class Shares:
         self.persister = Persister(coordinators, outgoing, image, clock_ms)
         self.initializer = Initializer(coordinators, self.persister)
         self.leaders = ShareLeaders(data, self.persister, settings, image, clock_ms)
+
+    @property
+    def next_due_ms(self) -> float:
+        """When `tick` has something to do if nothing happens before; infinite: there is nothing."""
+        if self.persister.has_work:
+            return 0
+        return min(
+            (due for due in (self.persister.next_due_ms, self.leaders.next_due_ms) if due is not None), default=inf
+        )
 
     def tick(self) -> None:
         """Do what is due."""

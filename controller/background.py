@@ -109,6 +109,18 @@ class Background:
         self.step()
 
     @property
+    def next_due_ms(self) -> float:
+        """When `tick` may have something to do if nothing happens before, in ms on the controller's clock."""
+        if self._may_catch_up or self.has_work:
+            return self._clock_ms()
+        return min(
+            self._sessions.next_due_ms(self._image),
+            self._replication.next_due_ms,
+            self._periods.next_due_ms,
+            self._token_sweep.next_due_ms,
+        )
+
+    @property
     def has_to_fence(self) -> bool:
         """Whether the session of a broker has expired."""
         return any(True for _ in self._sessions.expired(self._image, self._clock_ms()))
@@ -225,7 +237,7 @@ class Background:
             return 0
         now_ms, most = self._clock_ms(), max(1, MAX_CHANGES_AT_ONCE // COST_ALONE)
         due = self._replication.due(now_ms, most)
-        self._replicating = self._replication.is_due(now_ms)
+        self._replicating = self._replication.next_due_ms <= now_ms
         if due:
             self._log_changes(plan_isrs(self._image, self._settings, due))
         return COST_ALONE * len(due)

@@ -129,8 +129,7 @@ class Controller:
         self._followers.append(follow)
 
     def snapshot_room(self) -> PartitionTable:
-        """A table for `begin_snapshot` to copy into. Call it in a thread: allocating it takes longer than copying into
-        it."""
+        """A table for `begin_snapshot` to copy into. Call it in a thread: allocating takes longer than copying."""
         return self.image.partitions.room()
 
     def begin_snapshot(self, *, roll: bool, room: PartitionTable | None = None) -> PendingSnapshot | None:
@@ -261,8 +260,7 @@ class Controller:
 
     @property
     def is_deciding(self) -> bool:
-        """Whether a long request is being decided. Meanwhile `work` does nothing, and neither does `tick`, unless it
-        has to fence a broker and the long request may be interrupted."""
+        """Whether a long request is being decided. Meanwhile `work` does nothing; `tick` may abandon the request."""
         return self._deciding is not None
 
     def _settle(
@@ -354,12 +352,16 @@ class Controller:
         return None if guard is None or principal is None else guard.access(index, principal, call.host)
 
     def tick(self) -> None:
-        """Expire broker sessions and do periodic work: ISR changes, unclean and preferred elections. Raises
-        LogError."""
+        """Expire broker sessions; do periodic work: ISR changes, unclean and preferred elections. Raises LogError."""
         if self._deciding and self._deciding.may_be_interrupted and self._background.has_to_fence:
             self.abandon(self._deciding)
         if not self._deciding:
             self._background.tick()
+
+    @property
+    def next_due_ms(self) -> float:
+        """When `tick` may have something to do if nothing happens before, in ms on the controller's clock."""
+        return self._clock_ms() if self._deciding else self._background.next_due_ms
 
     @property
     def has_work(self) -> bool:
@@ -393,6 +395,5 @@ class Controller:
         return first, last
 
     def _new_batch(self) -> BatchBuilder:
-        """An empty batch that writes records in the versions of the cluster's metadata.version. A new log has the
-        metadata.version of its first records."""
+        """An empty batch in the record versions of the metadata.version, in a new log that of the first records."""
         return BatchBuilder(self.image.features.metadata_version or new_metadata_version(self.settings))

@@ -7,6 +7,7 @@ nothing of that room. A controller without such brokers has `NO_BROKERS`.
 """
 
 from collections.abc import Collection
+from math import inf
 from typing import Final, Protocol
 
 from klamm.controller.metadata.delta import Delta
@@ -44,8 +45,9 @@ class Replication(Protocol):
     def follow_on(self, image: MetadataImage, now_ms: int) -> int:
         """Apply changes that `follow` has left to the next partitions. Returns the number of partitions."""
 
-    def is_due(self, now_ms: int) -> bool:
-        """Whether `due` has partitions to check."""
+    @property
+    def next_due_ms(self) -> float:
+        """When `due` may have partitions to check; infinite: not before another change."""
 
     def due(self, now_ms: int, most: int) -> list[tuple[LogKey, tuple[int, ...]]]:
         """Up to `most` partitions whose leader would change the ISR by now, each with the ISR that it would request."""
@@ -76,15 +78,13 @@ class _NoReplication:
     down: Collection[int] = ()
     simulated: Collection[int] | None = ()
     incomplete: Collection[LogKey] = ()
+    next_due_ms = inf
 
     def follow(self, image: MetadataImage, delta: Delta, now_ms: int) -> None:
         pass
 
     def follow_on(self, _image: MetadataImage, _now_ms: int) -> int:
         return 0
-
-    def is_due(self, _now_ms: int) -> bool:
-        return False
 
     def due(self, _now_ms: int, _most: int) -> list[tuple[LogKey, tuple[int, ...]]]:
         return []

@@ -3,8 +3,8 @@
 A reader returns durable records only, so it never returns a record that a power failure can undo. It returns whole
 batches, and bytes of snapshots as they are stored, and decodes no record.
 
-The properties use memory only. The methods may read files: call them in a thread. Several calls may run at a time,
-while the event loop appends and other threads sync and write snapshots.
+The properties use memory only. The methods may read files: call them in a thread, or those of `on_event_loop`. Several
+calls may run at a time, while the event loop appends and other threads sync and write snapshots.
 """
 
 from collections.abc import Sequence
@@ -45,8 +45,17 @@ class PositionOutOfRange(Exception):
     """The snapshot has no byte at this position."""
 
 
+class NeedsThread(Exception):
+    """A reader for the event loop was asked for records, or for what is in a file."""
+
+
 class MetadataLogReader(Protocol):
     """Reads a log while it grows."""
+
+    def on_event_loop(self) -> "MetadataLogReader":
+        """A reader of the same log for the event loop. Where this one would return records or read a file, that one
+        raises NeedsThread; at the durable end there are no records."""
+        ...
 
     @property
     def start_offset(self) -> int:

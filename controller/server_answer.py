@@ -49,7 +49,7 @@ class LogPart:
 
 
 class LogAnswer(ServerAnswer):
-    """An answer with bytes of the metadata log. The server calls `read` off the event loop."""
+    """An answer with bytes of the metadata log. The server may call `read` several times, and in a thread."""
 
     def __init__(self, read: Callable[[MetadataLogReader], LogPart], wait_ms: int = 0) -> None:
         """`wait_ms` is how long the server may wait while `read` finds nothing new."""

@@ -3,6 +3,8 @@
 After a start every broker that is unfenced in the log gets one session timeout to send a heartbeat.
 """
 
+from math import inf
+
 from klamm.controller.metadata.image import MetadataImage
 from klamm.quick_dataclasses import dataclass
 
@@ -58,6 +60,16 @@ class BrokerSessions:
     def controlled_shutdown_offset(self, broker_id: int) -> int:
         session = self._sessions.get(broker_id)
         return session.controlled_shutdown_offset if session else 0
+
+    def next_due_ms(self, image: MetadataImage) -> float:
+        """When the first session of an unfenced broker expires without another heartbeat; infinite: there is none."""
+        brokers = image.brokers
+        last_contacts = (
+            session.last_contact_ms
+            for broker_id, session in self._sessions.items()
+            if broker_id in brokers and not brokers[broker_id].fenced
+        )
+        return min(last_contacts, default=inf) + self._timeout_ms
 
     def expired(self, image: MetadataImage, now_ms: int) -> list[int]:
         """Ids of unfenced brokers whose session has expired, ascending. Drops the sessions of unregistered brokers."""

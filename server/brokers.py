@@ -54,10 +54,12 @@ class BrokerLives:
         self.waiting_since = math.inf
         """Since when brokers wait to be registered, unfenced or shut down; infinite: none does."""
 
-    def send_in(self, nursery: trio.Nursery, between: InterBroker | None) -> None:
-        """From now on, what brokers ask real ones is sent, in tasks of `nursery`. Without `between` nothing is."""
+    def send_in(self, nursery: trio.Nursery, between: InterBroker | None, afterwards: Callable[[], None]) -> None:
+        """From now on, what brokers ask real ones is sent, in tasks of `nursery`. Without `between` nothing is.
+        `afterwards` is called after each answer."""
         if between is not None:
-            requests = OutgoingRequests(between, self._brokers.controller.image, self._events, nursery.start_soon)
+            image, start_soon = self._brokers.controller.image, nursery.start_soon
+            requests = OutgoingRequests(between, image, self._events, start_soon, afterwards)
             self._brokers.outgoing.send = requests.send
 
     async def join(self, brokers: Sequence[SimulatedBroker]) -> None:
@@ -96,6 +98,11 @@ class BrokerLives:
     def beat(self, now: float) -> None:
         """Send the heartbeats that are due at `now`."""
         self._brokers.beat(now, self._warn, self._on_end)
+
+    @property
+    def next_beat_at(self) -> float:
+        """When `beat` has something to do; infinite: no broker is up."""
+        return self._brokers.next_heartbeat_at
 
     def beat_all(self, now: float) -> None:
         """Send a heartbeat of every broker that is up: the controller's clock has been advanced."""

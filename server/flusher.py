@@ -34,6 +34,8 @@ class Flusher:
         self._on_durable = on_durable or (lambda _durable_offset: None)
         self._waiters = trio.lowlevel.ParkingLot()
         self._observers = trio.lowlevel.ParkingLot()
+        self._observed_offset = log.durable_offset
+        """Up to where the log was durable when the tasks in `wait_for_more` were last woken."""
         self._appended = trio.Event()
 
     def notice(self) -> None:
@@ -42,7 +44,7 @@ class Flusher:
         if self._is_outdated:
             self._appended.set()
         else:
-            self._observers.unpark_all()  # a log in memory is durable at once
+            self._wake_observers()  # a log in memory is durable at once
             self._on_durable(self._log.durable_offset)
 
     @property
@@ -83,8 +85,13 @@ class Flusher:
             if kept is not None and work is not None:
                 kept.end_sync(work)
         self._waiters.unpark_all()
-        self._observers.unpark_all()
+        self._wake_observers()
         self._on_durable(self._log.durable_offset)
+
+    def _wake_observers(self) -> None:
+        if self._log.durable_offset > self._observed_offset:
+            self._observed_offset = self._log.durable_offset
+            self._observers.unpark_all()
 
     def sync_now(self) -> None:
         """Sync the log and the internal topics. Blocks: call this when no task runs any more."""

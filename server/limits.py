@@ -58,8 +58,8 @@ class ServerLimits:
     served between two turns."""
 
     tick_seconds: float = 0.1
-    """The time between two ticks. A session of several seconds may last this much longer. An idle server that wakes
-    ten times per second uses less than 1% of a core."""
+    """The time between two ticks. A session of several seconds may last this much longer. Ticks at which nothing is due
+    are left out (`PeriodicWork`)."""
     sweep_seconds: float = 1.0
     """The time between two searches for idle or stalled connections."""
     shutdown_seconds: float = 5.0

@@ -60,12 +60,19 @@ class OutgoingRequests:
     """Sends requests in tasks of the server, one for each real broker that has something to do."""
 
     def __init__(
-        self, between: InterBroker, image: MetadataImage, events: EventLog, start_soon: Callable[..., None]
+        self,
+        between: InterBroker,
+        image: MetadataImage,
+        events: EventLog,
+        start_soon: Callable[..., None],
+        afterwards: Callable[[], None] = lambda: None,
     ) -> None:
+        """`afterwards` is called after each answer, which may have given brokers something to do."""
         self._between = between
         self._image = image
         self._events = events
         self._start_soon = start_soon
+        self._afterwards = afterwards
         self._waiting: dict[int, deque[OutgoingRequest]] = {}
         """The requests to each broker that has a task."""
         self._arrived = trio.Event()
@@ -101,6 +108,7 @@ class OutgoingRequests:
                         await line.aclose()
                         line = None
                 waiting.popleft().answered(answer)
+                self._afterwards()
         finally:
             del self._waiting[broker_id]
             if line is not None:

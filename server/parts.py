@@ -67,6 +67,11 @@ class ServerParts:
         self.brokers.tick()
 
     @property
+    def next_due_ms(self) -> float:
+        """When `tick` may have something to do if nothing happens before, in ms on the controller's clock."""
+        return self.clock_ms() if self.has_work else min(self.controller.next_due_ms, self.brokers.next_due_ms)
+
+    @property
     def has_work(self) -> bool:
         """Whether `work` has something to do."""
         return self.controller.has_work or self.brokers.has_work

@@ -157,6 +157,12 @@ class RequestLog:
         """Add a line; its answer may still wait for the disk."""
         self._waiting_for_disk.append(line)
 
+    @property
+    def has_lines(self) -> bool:
+        """Whether lines have not been written yet."""
+        topic_waits = self.topic is not None and self.topic.has_lines
+        return bool(self._waiting_for_disk or self._finished) or topic_waits
+
     def release(self, durable_offset: int, now: float) -> None:
         """Finish the lines whose answers may leave at `durable_offset`. `now` is on the same clock as `started`."""
         waiting = self._waiting_for_disk

@@ -31,6 +31,7 @@ from klamm.protocol.errors import ErrorCode, NotServed, ProtocolError, Unsupport
 from klamm.protocol.fields import Message
 from klamm.protocol.messages.cluster import api_versions
 from klamm.protocol.messages.cluster.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from klamm.protocol.messages.data.fetch import API as FETCH
 from klamm.protocol.messages.headers import RequestHeader
 from klamm.server.answer_lines import Encoding, request_line
 from klamm.server.answered_bodies import bodies_of
@@ -113,6 +114,8 @@ class RequestPath:
         self._faulty = FaultyRequests(faults, controller, self._attempt, self._begin, self._log_unanswered)
         self.afterwards: Callable[[], None] | None = None
         """Called after each request."""
+        self.touch: Callable[[], None] = lambda: None
+        """Called after a request that may have left something to the next tick."""
         self._unserved = UnservedRequests(events, request_log)
         self._by_client_id = bool(controller.settings.emulation.by_client_id)
 
@@ -271,7 +274,7 @@ class RequestPath:
         if isinstance(found, LongDecision):
             return PendingAnswer(arrived, found, self._waits)
         if found.response is not None and not isinstance(found.response, Message):
-            self._notice()
+            self._notice(arrived)
             return PendingAnswer(arrived, found, self._waits)
         return self._note(arrived, found)
 
@@ -281,7 +284,7 @@ class RequestPath:
 
     def _log_unanswered(self, arrived: Arrived, answer: Answer) -> None:
         self._log(arrived, answer)
-        self._notice()
+        self._notice(arrived)
 
     def _note(self, arrived: Arrived, answer: Answer) -> Reply | None:
         _remember_software(arrived.client, arrived.call.request, answer.response)
@@ -291,15 +294,19 @@ class RequestPath:
         if struck is not None:
             answer = self._faulty.altered(arrived, struck, answer)
         self._log(arrived, answer)  # before the notice, which finishes lines whose answers are durable already
-        self._notice()
+        self._notice(arrived)
         if answer.payload is None:
             return None
         reply = Reply(answer.payload, answer.durable_at, self._flusher.reservations)
         return reply if struck is None else self._faulty.reply(struck, reply)
 
-    def _notice(self) -> None:
+    def _notice(self, arrived: Arrived | None = None) -> None:
         if self.afterwards is not None:
             self.afterwards()
+        # What is due of the controller depends on records, and a Fetch changes nothing that is due.
+        is_idle = arrived is not None and (arrived.call.listener == "controller" or arrived.call.api is FETCH)
+        if not is_idle or self._request_log is not None:
+            self.touch()
         self._flusher.notice()
 
     def _log(self, arrived: Arrived, answer: Answer) -> None:

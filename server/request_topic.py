@@ -102,6 +102,11 @@ class RequestTopic:
         self._waiting.append(line)
         self._waiting_bytes += len(line)
 
+    @property
+    def has_lines(self) -> bool:
+        """Whether lines wait."""
+        return bool(self._waiting)
+
     def write(self) -> bool:
         """Append what waits to the partition, if it has a leader here that is up. Returns whether it did."""
         topic = self._image().topics_by_name.get(self.name) if self._waiting else None

@@ -35,6 +35,7 @@ from klamm.server.log_end_keeper import LogEndKeeper
 from klamm.server.node_listeners import NodeListeners
 from klamm.server.observed import Observed
 from klamm.server.parts import ServerParts
+from klamm.server.periodic_work import PeriodicWork
 from klamm.server.policy_asker import PolicyAsker
 from klamm.server.purgatory import Purgatory
 from klamm.server.request_path import RequestPath
@@ -106,7 +107,7 @@ class Server:
         self.admission = Admission(parts.limits, parts.events)
         self._purgatory = Purgatory(parts.brokers.data.watches, is_manual=parts.manual_clock is not None)
         self._turns = Turns()
-        self.wakeups = Wakeups(parts.controller)
+        self.wakeups = Wakeups(parts.controller, self._touch)
         self.faults = make_rules(parts.controller, parts.clock_ms, self.wakeups.touch)
         self._requests = RequestPath(
             parts.controller,
@@ -130,6 +131,7 @@ class Server:
         self.steering = Steering(parts, self._lives, self._flusher, self._turns, self._settle, self.stop_broker)
         self.time = Advancing(parts, self._lives, self._purgatory, self._flusher, self._turns)
         self._requests.afterwards = self._settle if self.time.is_manual else None
+        self._requests.touch = self._touch
         for at in () if parts.controller_listeners is None else parts.controller_listeners.end_points:
             parts.controller.advertise(at.host, at.port)
         self._log_ends: LogEndKeeper | None = None
@@ -138,14 +140,9 @@ class Server:
             self._flusher.log_ends = self._log_ends
         every_records = parts.controller.settings.snapshot_records
         self._snapshots = SnapshotKeeper(parts.controller, parts.log, self._flusher, parts.events, every_records)
-        sweeper = Sweeper((self.admission, self._doors.unauthenticated), parts.limits)
         self._work_wanted = trio.Event()
-        self._ticker = Ticker(
-            (self._lives.beat, self._tick_controller, sweeper.tick, self.time.warn_once, self._flush_request_log),
-            parts.limits.tick_seconds,
-            parts.events,
-            parts.fatal_errors,
-        )
+        self._ticker = self._new_ticker()
+        parts.controller.subscribe(lambda _delta: self._touch())
 
     @property
     def image(self) -> MetadataImage:
@@ -190,7 +187,7 @@ class Server:
     async def start(self, nursery: trio.Nursery) -> None:
         """Bring all brokers up and accept connections."""
         self._tasks = nursery
-        self._lives.send_in(nursery, self._parts.inter_broker)
+        self._lives.send_in(nursery, self._parts.inter_broker, self._touch)
         for task in (self._flusher.flush_forever, self._ticker.tick_forever, self._work_forever):
             nursery.start_soon(task)
         for keeper in (self._log_ends, self._snapshots):
@@ -199,6 +196,7 @@ class Server:
         for broker_id, listeners in self._listeners.items():
             self.brokers.add(broker_id, self._rack(broker_id), listeners.end_points)
         await self._lives.join(list(self.brokers.by_id.values()))
+        self._touch()
         for rule in self._parts.fault_rules:
             self.faults.add(rule)
         for broker_id, listeners in self._listeners.items():
@@ -291,6 +289,7 @@ class Server:
             self._events.exception_rarely("bug: connection failed", error, broker_id=client.broker_id)
         finally:
             self.brokers.connection_closed(client.connection_id)
+            self._touch()
 
     def _accept(self, listeners: NodeListeners, broker_id: int | None) -> None:
         kind: Kind = "controller" if broker_id is None else "broker"
@@ -363,16 +362,25 @@ class Server:
             self._parts.request_log.release(durable_offset, trio.current_time())
             self.wakeups.touch()
 
-    def _settle(self) -> None:
-        if self.time.settle():
-            self._work_wanted.set()
+    def _new_ticker(self) -> Ticker:
+        parts, sweeper = self._parts, Sweeper((self.admission, self._doors.unauthenticated), self._limits)
+        work = PeriodicWork(
+            parts, self._lives, self._flusher, self.wakeups, self.time, sweeper, self._settle, self._want_work
+        )
+        tick_seconds = self._limits.tick_seconds
+        return Ticker(work.every_tick, tick_seconds, self._events, parts.fatal_errors, work.next_due)
 
-    def _tick_controller(self, _now: float) -> None:
-        if not self.time.is_manual:  # else what is due is done after each request and each change (`Advancing`)
-            self._parts.tick()
-            self._flusher.notice()
-            if self._parts.has_work:
-                self._work_wanted.set()
+    def _touch(self) -> None:
+        """Something has happened that may have left something to the next tick."""
+        self._ticker.touch()
+
+    def _settle(self) -> None:
+        self._touch()
+        if self.time.settle():
+            self._want_work()
+
+    def _want_work(self) -> None:
+        self._work_wanted.set()
 
     async def _work_forever(self) -> None:
         """Do background work step by step. Requests are served between two steps."""
@@ -386,8 +394,3 @@ class Server:
                     self._parts.work()
                 self._flusher.notice()
             self._settle()  # with a manual clock nothing else delivers what the work has decided
-
-    def _flush_request_log(self, _now: float) -> None:
-        self.wakeups.touch()
-        if self._parts.request_log is not None and self._parts.request_log.flush_to_topic():
-            self._settle()

@@ -1,7 +1,7 @@
 """Completes the answers that the core leaves to the server: bytes of the metadata log, and forwarded requests.
 
-Observers of the metadata log (real brokers, twins) wait here for new records. Only what is durable is read, in a
-thread, so that no other client waits for a disk.
+Observers of the metadata log (real brokers, twins) wait here for new records. Only what is durable is read. Records are
+read in a thread, so that no other client waits for a disk. Most fetches find no new ones, which takes no thread.
 """
 
 import socket
@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import trio
 
 from klamm.controller.client import Client
-from klamm.controller.metadata_log_reader import MetadataLogReader
+from klamm.controller.metadata_log_reader import MetadataLogReader, NeedsThread
 from klamm.controller.observers import ObserverFetch
 from klamm.controller.server_answer import Forwarded, LogAnswer, LogPart, ServerAnswer
 from klamm.protocol.codec.messages import decode_message
@@ -60,6 +60,7 @@ class ServerAnswers:
         """`observe` is called with each fetch of an observer. `turns` are those of large responses. `threads`:
         whether the log is read in threads. A test's clock would jump meanwhile."""
         self._log = log
+        self._log_on_event_loop = log.on_event_loop()
         self._flusher = flusher
         self._events = events
         self._decide = decide
@@ -98,12 +99,18 @@ class ServerAnswers:
         answer.response = found.response
 
     async def _read_once(self, answer: LogAnswer) -> LogPart:
-        async with self._readers:
-            await self._turns.few_wait()
-            found = await trio.to_thread.run_sync(answer.read, self._log) if self._threads else answer.read(self._log)
+        try:
+            found = answer.read(self._log_on_event_loop)
+        except NeedsThread:
+            found = await self._read_records(answer)
         if found.fetched is not None:
             self._observe(found.fetched)
         return found
+
+    async def _read_records(self, answer: LogAnswer) -> LogPart:
+        async with self._readers:
+            await self._turns.few_wait()
+            return await trio.to_thread.run_sync(answer.read, self._log) if self._threads else answer.read(self._log)
 
     async def _wait(self, wait_ms: int, found: LogPart) -> None:
         """Wait until the log is longer than what was found. An observer that is ahead of the log always waits for the

@@ -21,7 +21,8 @@ from klamm.server.event_log import EventLog
 from klamm.server.flusher import Flusher
 
 LOOK_SECONDS: Final = 1.0
-"""The time between two checks whether a snapshot is due. A log that has not grown since the last check rests."""
+"""The time between two checks whether a snapshot is due. A log that has not grown since the last check rests, and is
+checked again when it has grown."""
 PATIENCE_SECONDS: Final = 30.0
 """A snapshot that is due waits until the log rests, for this time at most."""
 REST_SECONDS: Final = 60.0
@@ -45,11 +46,12 @@ class SnapshotKeeper:
         self._every_records = every_records
         self._one_at_a_time = trio.Lock()
         self._began_at = log.end_offset
-        self._has_grown = True  # since the last look
+        self._grown = trio.Event()  # since the last look
+        self._grown.set()
         controller.subscribe(self._follow)
 
     def _follow(self, _delta: Delta) -> None:
-        self._has_grown = True
+        self._grown.set()
 
     async def keep_forever(self) -> None:
         """Take snapshots when they are due, until cancelled. Returns if `every_records` is 0. Raises LogError if the
@@ -57,7 +59,7 @@ class SnapshotKeeper:
         due_since: float | None = None
         while self._every_records:
             now = trio.current_time()
-            rests, self._has_grown = not self._has_grown, False
+            rests, self._grown = not self._grown.is_set(), trio.Event()
             if self._is_due():
                 due_since = now if due_since is None else due_since
                 if rests or now >= due_since + PATIENCE_SECONDS or self._log.is_snapshot_urgent:
@@ -67,6 +69,8 @@ class SnapshotKeeper:
                     except SnapshotFailed as error:
                         self._warn(error)
                         await trio.sleep(REST_SECONDS)
+            elif rests:
+                await self._grown.wait()
             await trio.sleep(LOOK_SECONDS)
 
     async def take(self) -> Snapshot:

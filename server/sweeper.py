@@ -4,6 +4,7 @@ The process may be suspended: SIGSTOP, `docker pause`, a virtual machine that is
 serves no client, and it sees only afterwards what a client sent or read. A pause therefore counts for no connection.
 """
 
+from math import inf
 from typing import Protocol
 
 from klamm.server.limits import ServerLimits
@@ -26,6 +27,11 @@ class Sweeper:
         self._swept = swept
         self._every_seconds = limits.sweep_seconds
         self._due: float | None = None
+
+    @property
+    def next_due(self) -> float:
+        """When `tick` sweeps next."""
+        return -inf if self._due is None else self._due
 
     def tick(self, now: float) -> None:
         if self._due is not None and now < self._due:

@@ -16,10 +16,16 @@ T = TypeVar("T")
 class Wakeups:
     """Everything that waits in one server."""
 
-    def __init__(self, controller: Controller) -> None:
-        """Each change of the metadata wakes all."""
+    def __init__(self, controller: Controller, waits: Callable[[], None] = lambda: None) -> None:
+        """Each change of the metadata wakes all. `waits` is called when a wait begins."""
+        self._waits = waits
         self._waiting: set[trio.Event] = set()
         controller.subscribe(lambda _: self.touch())
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether something waits. Its condition may depend on time."""
+        return bool(self._waiting)
 
     def touch(self) -> None:
         """Let all conditions be asked again."""
@@ -34,6 +40,7 @@ class Wakeups:
             while (found := condition()) is None:
                 event = trio.Event()
                 self._waiting.add(event)
+                self._waits()
                 try:
                     await event.wait()
                 finally:

@@ -6,6 +6,7 @@ when its broker becomes leader, loads the partition, and ends when another broke
 """
 
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any, Final, TypeAlias
 
 from klamm.broker.coordinator.answer import CoordinatorAnswer, Part, Step
@@ -23,7 +24,7 @@ from klamm.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 
 NewState: TypeAlias = Callable[[int], CoordinatorState]
 """Makes the empty state machine of a shard on the broker of this id."""
-Follow: TypeAlias = Callable[[MetadataImage, Shard, int], None]
+Follow: TypeAlias = Callable[[MetadataImage, Shard, int], bool]
 """What a shard calls after its operations, see `Shard`."""
 _WRITE_TIMEOUTS: Final = {
     CONSUMER_OFFSETS: "offsets.commit.timeout.ms",
@@ -172,6 +173,12 @@ class Coordinators:
         self._update(image, now_ms)
         for shard in list(self._shards.values()):
             shard.advance(image, now_ms)
+
+    def next_due_ms(self, now_ms: int) -> float:
+        """When `tick` may have something to do if nothing happens before; infinite: there is nothing."""
+        if self._is_outdated or self._removed_topics or not self._broker_ids.isdisjoint(self._data.down):
+            return now_ms
+        return min((shard.next_tick_ms(now_ms) for shard in self._shards.values()), default=inf)
 
     def _update(self, image: MetadataImage, now_ms: int) -> None:
         if self._is_outdated or not self._broker_ids.isdisjoint(self._data.down):

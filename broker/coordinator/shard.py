@@ -8,6 +8,7 @@ COORDINATOR_NOT_AVAILABLE, as in Kafka.
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import Final
 
 from klamm.broker.coordinator.batches import EndOfTransaction, RawRecord, decode_records, encode_batch
@@ -51,12 +52,13 @@ class Shard:
         state: CoordinatorState,
         data: DataPlane,
         write_timeout_ms: int,
-        follow: Callable[[MetadataImage, "Shard", int], None] | None = None,
+        follow: Callable[[MetadataImage, "Shard", int], bool] | None = None,
         budget: Budget | None = None,
     ) -> None:
         """`follow` is called with the image, this shard and the time in ms after each operation, and whenever time has
-        passed: it does what the state of this shard demands of other partitions. It may run operations here. `budget`
-        is that of all shards of the process; None: one of this shard alone."""
+        passed: it does what the state of this shard demands of other partitions, and returns whether it has more to do
+        as time passes. It may run operations here. `budget` is that of all shards of the process; None: one of this
+        shard alone."""
         self.topic = topic
         self.index = index
         self.broker_id = broker_id
@@ -72,6 +74,8 @@ class Shard:
         self._is_closed = False
         self._follow = follow
         self._is_following = False
+        self._follows_on = follow is not None
+        """Whether `follow` has more to do as time passes, or was not called since the last change."""
         self._live = LiveRecords(budget or Budget())
         self._compaction: Compaction | SnapshotCompaction | None = None
         self._compact_at_bytes = BEGIN_AT_BYTES
@@ -152,7 +156,7 @@ class Shard:
             return
         self._is_following = True
         try:
-            self._follow(image, self, now_ms)
+            self._follows_on = self._follow(image, self, now_ms)
         finally:
             self._is_following = False
 
@@ -176,6 +180,13 @@ class Shard:
             due_ms = first_ms if due_ms is None else min(due_ms, first_ms)
         return due_ms
 
+    def next_tick_ms(self, now_ms: int) -> float:
+        """When `Coordinators.tick` may have something to do here; infinite: not before a new operation."""
+        if self._pending or self._follows_on or self._compaction is not None or not self.is_loaded:
+            return now_ms
+        due_ms = self.state.next_due_ms
+        return inf if due_ms is None else due_ms
+
     def replay_end_of_transaction(self, producer_id: int, *, committed: bool) -> None:
         """Apply the control record of a transaction that was written to this partition."""
         found = self._data.find(*self.key)
@@ -192,6 +203,7 @@ class Shard:
             waiter.refuse(code)
 
     def _settle(self, image: MetadataImage, outbox: Outbox, now_ms: int) -> None:
+        self._follows_on = self._follow is not None
         if outbox.records:
             refusal = self._append(image, outbox, now_ms)
             if refusal is not None:

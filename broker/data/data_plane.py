@@ -9,6 +9,7 @@ Produce and similar APIs use `find` and `append`. Nothing happens here in the ba
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import Final
 
 from klamm.broker.data.kept import Kept
@@ -272,18 +273,19 @@ class DataPlane:
         """The partitions with records that have a replica outside the ISR."""
         return self._incomplete
 
-    def is_due(self, now_ms: int) -> bool:
-        """Whether `due` has partitions to check."""
-        return bool(self._due_in_order) and self._due_in_order[0][0] <= now_ms
+    @property
+    def next_due_ms(self) -> float:
+        """When `due` may have partitions to check; infinite: not before another change."""
+        return self._due_in_order[0][0] if self._due_in_order else inf
 
     def due(self, now_ms: int, most: int) -> list[tuple[LogKey, tuple[int, ...]]]:
         """Up to `most` partitions whose leader would change the ISR by now, each with the ISR that it would request.
-        Checks at most `PARTITIONS_PER_STEP` partitions; `is_due` says whether there are more.
+        Checks at most `PARTITIONS_PER_STEP` partitions; `next_due_ms` says whether there are more.
 
         A partition is not returned again before the next millisecond, even if its ISR is not changed."""
         found: list[tuple[LogKey, tuple[int, ...]]] = []
         for _ in range(PARTITIONS_PER_STEP):
-            if len(found) == most or not self.is_due(now_ms):
+            if len(found) == most or self.next_due_ms > now_ms:
                 break
             due_ms, key = heappop(self._due_in_order)
             if self._due.get(key) != due_ms:

@@ -86,6 +86,13 @@ class LogDirWork:
                 self.placed.reported(broker_id, directories)
             left -= sum(len(topic.partitions) for directory in directories for topic in directory.topics)
 
+    @property
+    def next_due_ms(self) -> float:
+        """When `tick` has something to do if nothing happens before; infinite: there is nothing."""
+        if self._cordoning or not self._has_read_configs or self.placed.has_work:
+            return 0
+        return self.moves.next_due_ms
+
     def _follow_configs(self, image: MetadataImage) -> None:
         """Read the configs of a log that was there at the start, and let brokers report changed cordons."""
         if not self._has_read_configs:

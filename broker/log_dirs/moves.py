@@ -7,7 +7,7 @@ function of time, as for followers (`klamm.broker.data.replicated_log`). Soft st
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
-from math import ceil
+from math import ceil, inf
 from typing import Final
 
 from klamm.broker.data.data_plane import DataPlane
@@ -96,6 +96,11 @@ class Moves:
         if future.since_ms is not None:
             copied += int(future.rate * (now_ms - future.since_ms + 1) / 1000)
         return max(min(copied, found.log_end_offset(broker_id, now_ms)), found.log.log_start_offset)
+
+    @property
+    def next_due_ms(self) -> float:
+        """When `due` may have a move to check; infinite: there is none."""
+        return self._due[0][0] if self._due else inf
 
     def due(self, now_ms: int) -> Iterator[tuple[int, LogKey, FutureReplica]]:
         """The moves to check now: whether each one is complete. Call `postpone` for one that is not."""

@@ -67,6 +67,11 @@ class PlacedReplicas:
         if len(self._queue) > known:
             self.step(image)
 
+    @property
+    def has_work(self) -> bool:
+        """Whether directories have to be chosen or reported."""
+        return self._scan_is_due or bool(self._queue) or bool(self.reporting)
+
     def step(self, image: MetadataImage) -> None:
         """Choose the directories of some replicas that have none."""
         if self._scan_is_due:

@@ -79,15 +79,15 @@ class TransactionMarkers:
         self._written: dict[int, dict[tuple[str, int], Places]] = {}
         """By partition of `__transaction_state`, then by transactional id and offset of the decision."""
 
-    def follow(self, image: MetadataImage, shard: Shard, now_ms: int) -> None:
+    def follow(self, image: MetadataImage, shard: Shard, now_ms: int) -> bool:
         """Write the markers of a shard's decided transactions, as far as they are not written, and complete the
-        transactions that have all of them."""
+        transactions that have all of them. Returns whether some are left."""
         state = shard.state
         if not isinstance(state, Transactions):
-            return
+            return False
         if not state.decided:
             self._written.pop(shard.index, None)
-            return
+            return False
         before = self._written.get(shard.index, {})
         now = self._written[shard.index] = {
             key: before.get(key, {}) for key in state.decided.items() if shard.is_replicated(key[1], now_ms)
@@ -95,6 +95,7 @@ class TransactionMarkers:
         for (name, _), places in now.items():
             if self._write_all(image, shard, state.by_id[name], places, now_ms):
                 shard.run(image, lambda name=name: state.complete(name, now_ms), now_ms)  # type: ignore[misc]
+        return bool(state.decided)
 
     def _write_all(
         self,

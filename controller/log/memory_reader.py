@@ -3,8 +3,14 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from klamm.controller.log.parts_reader import PartedLog, PartsReader
-from klamm.controller.metadata_log_reader import PositionOutOfRange, SnapshotId, SnapshotNotFound, SnapshotPart
+from klamm.controller.log.parts_reader import EventLoopReading, PartedLog, PartsReader
+from klamm.controller.metadata_log_reader import (
+    MetadataLogReader,
+    PositionOutOfRange,
+    SnapshotId,
+    SnapshotNotFound,
+    SnapshotPart,
+)
 
 
 class SnapshotBytes(Protocol):
@@ -31,6 +37,9 @@ class MemoryReader(PartsReader):
         super().__init__(log)
         self._log = log
 
+    def on_event_loop(self) -> MetadataLogReader:
+        return _ReaderOnEventLoop(self._log)
+
     @property
     def snapshots(self) -> Sequence[SnapshotId]:
         newest = self._log.newest_snapshot
@@ -43,3 +52,7 @@ class MemoryReader(PartsReader):
         if not 0 <= position < len(newest.data):
             raise PositionOutOfRange(f"the snapshot has {len(newest.data)} bytes, and none at {position}")
         return SnapshotPart(newest.data[position : position + max_bytes], len(newest.data))
+
+
+class _ReaderOnEventLoop(EventLoopReading, MemoryReader):
+    pass

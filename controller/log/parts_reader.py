@@ -9,7 +9,7 @@ from typing import Protocol
 from klamm.controller.leader_epochs import NO_EPOCH, LeaderEpochs
 from klamm.controller.log.batch_index import BatchIndex, Extent
 from klamm.controller.log.errors import LogError
-from klamm.controller.metadata_log_reader import EpochEnd, OffsetNotInLog
+from klamm.controller.metadata_log_reader import EpochEnd, NeedsThread, OffsetNotInLog, SnapshotId, SnapshotPart
 
 
 class Part(Protocol):
@@ -74,9 +74,9 @@ class PartsReader:
     def _pieces(self, offset: int, end_offset: int, max_bytes: int) -> Iterator[bytes]:
         left, is_first = max_bytes, True
         for part in _from_offset(self._parted.parts(), offset):
-            found = part.index.find(offset, end_offset, left, at_least_one=is_first)
+            found = self._index_of(part).find(offset, end_offset, left, at_least_one=is_first)
             if found.size_bytes:
-                yield part.read(found)
+                yield self._bytes_of(part, found)
                 left, is_first = left - found.size_bytes, False
             if found.next_offset is not None:
                 return  # the next batch of this part is too large for the limit, or not durable
@@ -86,7 +86,8 @@ class PartsReader:
         begun: list[tuple[int, int]] = []
         # The newest part first: followers ask for the newest epochs, and older parts may still have to be indexed.
         for part in reversed(self._parted.parts()):
-            begun[:0] = [(one, first_offset) for one, first_offset in part.index.epochs if first_offset < end_offset]
+            known = self._index_of(part).epochs
+            begun[:0] = [(one, first_offset) for one, first_offset in known if first_offset < end_offset]
             if begun and begun[0][0] <= epoch:
                 break
         epochs = LeaderEpochs()
@@ -94,6 +95,22 @@ class PartsReader:
             epochs.begin(one, max(first_offset, start_offset))
         found, end = epochs.end_offset(epoch, end_offset)
         return EpochEnd(epochs.latest, end_offset) if found == NO_EPOCH else EpochEnd(found, end)
+
+    def _index_of(self, part: Part) -> BatchIndex:
+        return part.index
+
+    def _bytes_of(self, part: Part, found: Extent) -> bytes:
+        return part.read(found)
+
+
+class EventLoopReading:
+    """Returns no records, so that large responses keep to their turns. Mixed into a `PartsReader`."""
+
+    def _bytes_of(self, _part: Part, _found: Extent) -> bytes:
+        raise NeedsThread
+
+    def read_snapshot(self, _snapshot: SnapshotId, _position: int, _max_bytes: int) -> SnapshotPart:
+        raise NeedsThread
 
 
 def _from_offset(parts: Sequence[Part], offset: int) -> Sequence[Part]:

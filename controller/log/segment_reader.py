@@ -12,9 +12,11 @@ from typing import Final, Protocol
 
 from klamm.controller.log.batch_index import BatchIndex, Extent
 from klamm.controller.log.errors import LogError, os_errors_as_log_errors
-from klamm.controller.log.parts_reader import PartedLog, PartsReader
+from klamm.controller.log.parts_reader import EventLoopReading, Part, PartedLog, PartsReader
 from klamm.controller.log.snapshot_files import WholeSnapshot
 from klamm.controller.metadata_log_reader import (
+    MetadataLogReader,
+    NeedsThread,
     PositionOutOfRange,
     SnapshotId,
     SnapshotNotFound,
@@ -34,6 +36,11 @@ class SegmentPart:
         self.path = path
         self._found_bytes = found_bytes
         self._index = None if found_bytes else BatchIndex(position)
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether `index` reads no file."""
+        return self._index is not None
 
     @property
     def index(self) -> BatchIndex:
@@ -66,6 +73,9 @@ class SegmentReader(PartsReader):
         super().__init__(log)
         self._log = log
 
+    def on_event_loop(self) -> MetadataLogReader:
+        return _ReaderOnEventLoop(self._log)
+
     @property
     def snapshots(self) -> Sequence[SnapshotId]:
         return [SnapshotId(one.file.end_offset, one.file.leader_epoch) for one in self._log.whole_snapshots]
@@ -91,6 +101,13 @@ class SegmentReader(PartsReader):
                 raise PositionOutOfRange(f"snapshot {path.name} has {size_bytes} bytes, and none at {position}")
             data = _read_whole(file.fileno(), position, min(max_bytes, size_bytes - position), path)
         return SnapshotPart(data, size_bytes)
+
+
+class _ReaderOnEventLoop(EventLoopReading, SegmentReader):
+    def _index_of(self, part: Part) -> BatchIndex:
+        if isinstance(part, SegmentPart) and not part.is_indexed:
+            raise NeedsThread
+        return part.index
 
 
 def _walk_headers(fd: int, size_bytes: int, path: Path) -> Iterator[tuple[BatchHeader, int]]:

@@ -43,13 +43,14 @@ class TokenSweep:
     def __init__(self, settings: Settings, now_ms: int) -> None:
         """`now_ms` is the time of the start; the first sweep is due one period later."""
         self._period_ms = settings.static_int("delegation.token.expiry.check.interval.ms")
-        self._due_ms = now_ms + self._period_ms
+        self.next_due_ms = now_ms + self._period_ms
+        """When `plan` looks for expired tokens next."""
 
     def plan(self, image: MetadataImage, now_ms: int) -> list[Record]:
         """The records that are due. If many tokens have expired, the next call returns more."""
-        if now_ms < self._due_ms:
+        if now_ms < self.next_due_ms:
             return []
         expired = [token.token_id for token in image.delegation_tokens.values() if token.is_expired(now_ms)]
         if len(expired) <= SWEPT_AT_ONCE:
-            self._due_ms = now_ms + self._period_ms
+            self.next_due_ms = now_ms + self._period_ms
         return [RemoveDelegationTokenRecord(token_id=token_id) for token_id in expired[:SWEPT_AT_ONCE]]

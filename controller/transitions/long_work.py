@@ -286,6 +286,11 @@ class Periods:
             self._periods.append((seconds * 1000, PreferredLeaders))
         self._due = [now_ms + period for period, _ in self._periods]
 
+    @property
+    def next_due_ms(self) -> int:
+        """When `due` returns work next."""
+        return min(self._due)
+
     def due(self, now_ms: int) -> list[LongWork]:
         """The work that is due at `now_ms`; each kind is due again one period later."""
         work: list[LongWork] = []

@@ -304,7 +304,7 @@ class History:
     def look_at_isrs(self, most: int, heeded: bool) -> None:
         """The ISRs that the leader would change by now, each once in a millisecond."""
         found: list[tuple[LogKey, tuple[int, ...]]] = []
-        while self.data.is_due(self.now):
+        while self.data.next_due_ms <= self.now:
             some = self.data.due(self.now, most)
             assert len(some) <= most
             found += some
