@@ -35,6 +35,7 @@ def assemble(
     brokers = SimulatedBrokers(settings, clock_ms, log_end_offsets, kept, record_file)
     controller = controller_class(settings, log, clock_ms, handlers_with(brokers, settings.emulation), brokers)
     brokers.controller, brokers.body_bytes = controller, _body_bytes
+    brokers.coordinators.metadata_log = log
     controller.subscribe(brokers.topic_changes.follow)
     controller.subscribe(brokers.subscriptions.follow)
     controller.subscribe(brokers.coordinators.follow)

@@ -5,6 +5,7 @@ kind, where `hash` is Java's `String.hashCode`. The leader of that partition is 
 when its broker becomes leader, loads the partition, and ends when another broker becomes leader.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any, Final, TypeAlias
@@ -17,6 +18,7 @@ from klamm.broker.data.data_plane import DataPlane
 from klamm.controller.config_definitions.hash_order import java_hash
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.metadata_log import MetadataLog
 from klamm.controller.settings import Settings
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
@@ -54,7 +56,10 @@ class Coordinators:
         self._loading: list[Shard] = []
         self._is_outdated = True
         """Whether leaders may have changed since the shards were last compared with the image."""
-        self._removed_topics: list[str] = []
+        self._removed_topics: deque[tuple[int, str]] = deque()
+        """Names of deleted topics, each with the end offset of the metadata log behind its deletion."""
+        self.metadata_log: MetadataLog | None = None
+        """The log of the controller. None: every deletion is durable."""
         self._serial = 0
         self.budget = Budget()
         """The live records of all shards."""
@@ -67,7 +72,9 @@ class Coordinators:
         """Note the changes of a batch of the metadata log. They are applied before the next operation."""
         if delta.has_new_leaders or delta.new_topics or delta.removed_topics or len(delta.new_partitions):
             self._is_outdated = True
-        self._removed_topics += [topic.name for topic in delta.removed_topics]
+        if delta.removed_topics:
+            end_offset = 0 if self.metadata_log is None else self.metadata_log.end_offset
+            self._removed_topics += [(end_offset, topic.name) for topic in delta.removed_topics]
 
     def new_answer(self, part_count: int, finish: Callable[[list[Any]], Message]) -> CoordinatorAnswer:
         """An answer of so many parts. `finish` makes the response of their results."""
@@ -186,14 +193,26 @@ class Coordinators:
             self._follow_leaders(image)
             self._broker_ids = frozenset(shard.broker_id for shard in self._shards.values())
             self._loading = [shard for shard in self._shards.values() if not shard.is_loaded]
-        if self._loading:
+        if self._loading and (not self._removed_topics or self._is_durable(self._removed_topics[-1])):
             for shard in self._loading:
                 shard.load_step(image, now_ms)
             self._loading = [shard for shard in self._loading if not shard.is_loaded]
-        if self._removed_topics:
-            names, self._removed_topics = self._removed_topics, []
+        if not self._loading:
+            self._forget_removed_topics(image, now_ms)
+
+    def _forget_removed_topics(self, image: MetadataImage, now_ms: int) -> None:
+        """What shards keep about deleted topics goes when the deletion is durable. Else a crash could undo the deletion
+        of a topic, but not the records without value that remove its state. Loading waits for the same reason: it
+        forgets topics that the image lacks."""
+        names = []
+        while self._removed_topics and self._is_durable(self._removed_topics[0]):
+            names.append(self._removed_topics.popleft()[1])
+        if names:
             for shard in self._shards.values():
                 shard.topics_removed(image, names, now_ms)
+
+    def _is_durable(self, removal: tuple[int, str]) -> bool:
+        return self.metadata_log is None or removal[0] <= self.metadata_log.durable_offset
 
     def _follow_leaders(self, image: MetadataImage) -> None:
         wanted: dict[tuple[str, int], tuple[object, int]] = {}

@@ -73,6 +73,43 @@ def test_a_shard_ends_with_its_topic(kept: Kept) -> None:
     assert Conversation(kept.cluster).committed() == -1
 
 
+class NotDurable:
+    """A metadata log whose records from now on are not durable yet."""
+
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
+        self.durable_offset = self.end_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._kept.cluster.log.end_offset
+
+
+def test_offsets_of_a_deleted_topic_go_when_its_deletion_is_durable(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut takes what is not synced, file by file: the deletion of a topic, and not the records that follow
+    from it. The topic would come back without its offsets. Found by `scripts/simulate --seed 2252`."""
+    assert kept.commit(7) == 0
+    coordinators = kept.cluster.brokers.coordinators
+    log = coordinators.metadata_log
+    monkeypatch.setattr(coordinators, "metadata_log", NotDurable(kept))
+    written = kept.log.log.log_end_offset
+    assert kept.cluster.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=ENOUGH_TIME_MS))
+    kept.group.pass_time(1_000)
+    assert kept.log.log.log_end_offset == written
+    kept.cluster.shut_down(kept.group.coordinator_id)
+    moved = Conversation(kept.cluster)
+    moved.pass_time(1_000)  # a shard that is loaded forgets deleted topics too
+    assert kept.log.log.log_end_offset == written
+    monkeypatch.setattr(coordinators, "metadata_log", log)
+    kept.group.pass_time(1)
+    assert kept.log.log.log_end_offset == written + 1
+    kept.sync()
+    moved.pass_time(2)
+    assert moved.committed() == -1
+
+
 def test_a_commit_is_acknowledged_when_its_record_is_durable(kept: Kept) -> None:
     asked = kept.group.submit(kept.group.commit_request(7), 9)
     kept.group.pass_time(100)
