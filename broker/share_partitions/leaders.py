@@ -47,9 +47,14 @@ _AS_LEADERS_SAY: Final = {
 """What clients get for an error of the share coordinator; UNKNOWN_SERVER_ERROR for all others."""
 
 
-def as_leaders_say(error: ApiError) -> ApiError:
+WRITE_FAILED: Final = "Error in write state RPC. "
+"""What Kafka's leaders put before the text of a share coordinator that has refused new state."""
+
+
+def as_leaders_say(error: ApiError, before: str = "") -> ApiError:
     """An error of the share coordinator as clients get it."""
-    return ApiError(_AS_LEADERS_SAY.get(error.code, ErrorCode.UNKNOWN_SERVER_ERROR), error.message)
+    text = None if error.message is None else before + error.message
+    return ApiError(_AS_LEADERS_SAY.get(error.code, ErrorCode.UNKNOWN_SERVER_ERROR), text)
 
 
 class Around:
@@ -88,7 +93,7 @@ class Around:
         )
 
         def answered(_image: MetadataImage, answer: object, _now_ms: int) -> None:
-            error = as_leaders_say(answer) if isinstance(answer, ApiError) else None
+            error = as_leaders_say(answer, WRITE_FAILED) if isinstance(answer, ApiError) else None
             written(error)
             if error is not None and error.code in _FENCING:
                 leaders.forget(partition)

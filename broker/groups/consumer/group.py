@@ -55,7 +55,7 @@ class ConsumerGroup:
         self.group_id = group_id
         self.group_epoch = FIRST_EPOCH
         self.metadata_hash = 0
-        self.assignment_epoch = 0
+        self.assignment_epoch = FIRST_EPOCH
         self.assignment_timestamp_ms = 0
         """When the target was computed. 0: never, or not by a record that says so."""
         self.has_partition_metadata_record = False

@@ -70,7 +70,7 @@ class ShareGroup:
         self.group_id = group_id
         self.group_epoch = FIRST_EPOCH
         self.metadata_hash = 0
-        self.assignment_epoch = 0
+        self.assignment_epoch = FIRST_EPOCH
         self.assignment_timestamp_ms = 0
         """When the target was computed. 0: never."""
         self.members: dict[str, ShareMember] = {}

@@ -3,7 +3,7 @@
 Order of the checks and texts: Kafka's GroupMetadataManager. DescribeShareGroupOffsets asks the share coordinator alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from klamm.broker.groups.consumer.records import Record
@@ -43,12 +43,15 @@ class StateDeletion:
 
 
 def alter_offsets(
-    group: ShareGroup | None, group_id: str, topics: Iterable[AlterShareGroupOffsetsRequestTopic], context: ShareContext
+    group: ShareGroup | None, group_id: str, topics: Sequence[AlterShareGroupOffsetsRequestTopic], context: ShareContext
 ) -> Alteration | ApiError:
     """The group begins anew at these offsets. A group that does not exist is made."""
     group = group or ShareGroup(group_id)
     if group.members:
         return ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
+    refusal = _impossible(group_id, topics, context)
+    if refusal is not None:
+        return refusal
     shown: list[AlterShareGroupOffsetsResponseTopic] = []
     offsets: dict[Uuid, dict[int, int]] = {}
     initializing: dict[Uuid, StatePartitions] = {}
@@ -72,6 +75,22 @@ def alter_offsets(
     if initializing:
         written.append(records.state_topics(group_id, with_initializing(group.state_topics, initializing)))
     return Alteration(shown, Initialization(group_id, group.group_epoch, offsets), written)
+
+
+def _impossible(
+    group_id: str, topics: Iterable[AlterShareGroupOffsetsRequestTopic], context: ShareContext
+) -> ApiError | None:
+    """Kafka finds a negative partition when it asks the share coordinator, and refuses all of the request."""
+    for asked in topics:
+        topic = context.topics.named(asked.topic_name)
+        for one in asked.partitions:
+            if topic is not None and one.partition_index < 0:
+                place = f"{group_id} {topic.topic_id} {one.partition_index}"
+                return ApiError(
+                    ErrorCode.UNKNOWN_SERVER_ERROR,
+                    f"Initialize share group parameters has invalid partitionId - {place}",
+                )
+    return None
 
 
 def _altered(partition: int, *, is_known: bool) -> AlterShareGroupOffsetsResponsePartition:

@@ -4,7 +4,7 @@ A share group is never converted: requests of the other protocols are refused, a
 of the other kinds, empty ones included.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from klamm.broker.coordinator.outbox import Outbox, Waiter, Written
 from klamm.broker.groups.all_groups import AllGroups
@@ -113,7 +113,7 @@ class GroupsWithShare(AllGroups):
         return out
 
     def alter_share_offsets(
-        self, group_id: str, topics: Iterable[AlterShareGroupOffsetsRequestTopic], waiter: Waiter, now_ms: int
+        self, group_id: str, topics: Sequence[AlterShareGroupOffsetsRequestTopic], waiter: Waiter, now_ms: int
     ) -> Outbox:
         """The first half of AlterShareGroupOffsets: the response is an `Alteration` or an `ApiError`."""
         out, found = Outbox(), self._find_share(group_id)

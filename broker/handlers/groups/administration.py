@@ -44,16 +44,16 @@ def handle_describe_groups(
     distinct = list(dict.fromkeys(asked))
 
     def finish(found: Sequence[DescribedGroup]) -> DescribeGroupsResponse:
-        shown = [group for group in found if not group.error_code]
-        if request.include_authorized_operations and shown:
-            operations = context.authorized_operations(AclResourceType.GROUP, [group.group_id for group in shown])
-            for group, bits in zip(shown, operations, strict=True):
-                group.authorized_operations = bits
         if context.api_version < FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND:
             for group in found:
                 group.error_message = None
                 if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
                     group.error_code, group.group_state = ErrorCode.NONE, GroupState.DEAD.value
+        shown = [group for group in found if not group.error_code]
+        if request.include_authorized_operations and shown:
+            operations = context.authorized_operations(AclResourceType.GROUP, [group.group_id for group in shown])
+            for group, bits in zip(shown, operations, strict=True):
+                group.authorized_operations = bits
         by_id = {group_id: (group, encoded_at_most(group)) for group_id, group in zip(distinct, found, strict=True)}
         room = AnswerRoom()
         told = [by_id[name][0] if room.take(name, by_id[name][1]) else without_room(name) for name in asked]

@@ -121,7 +121,13 @@ class _Description:
             elif known is None:
                 others.insert(0, _unknown(topic.topic_name, topic.partitions, ErrorCode.NONE))
             else:
-                places[known.topic_id] = tuple(dict.fromkeys(topic.partitions))
+                known_places = places.get(known.topic_id, ())
+                places[known.topic_id] = tuple(dict.fromkeys((*known_places, *topic.partitions)))
+        if any(not indexes or min(indexes) < 0 for indexes in places.values()):
+            # Kafka's persister refuses such a question as a whole.
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+            self._flow.part.resolve(_error(self._flow.group_id, ApiError(code, text_of(code))))
+            return
         self._summarize(image, places, others)
 
     def _summarize(

@@ -90,7 +90,7 @@ def handle_alter_share_group_offsets(
         refusal = ApiError(ErrorCode.POLICY_VIOLATION, f"More than {MAX_PARTITIONS} partitions.")
     if refusal is not None:
         return Outcome(_alter_refused(refusal))
-    topics = {topic.topic_name: topic for topic in request.topics}
+    topics = _by_name(request.topics)
     denied = context.denied(AclOperation.READ, AclResourceType.TOPIC, list(topics))
     not_altered = [
         _not_altered(topic, image, is_denied=name in denied)
@@ -128,6 +128,18 @@ def handle_alter_share_group_offsets(
         )
 
     return Outcome(answer, records_of_state_topic(image, context), [Begin(begin)])
+
+
+def _by_name(topics: Iterable[AlterShareGroupOffsetsRequestTopic]) -> dict[str, AlterShareGroupOffsetsRequestTopic]:
+    """Each topic once, with all of its partitions."""
+    by_name: dict[str, AlterShareGroupOffsetsRequestTopic] = {}
+    for topic in topics:
+        known = by_name.get(topic.topic_name)
+        partitions = [*(known.partitions if known is not None else ()), *topic.partitions]
+        by_name[topic.topic_name] = AlterShareGroupOffsetsRequestTopic(
+            topic_name=topic.topic_name, partitions=partitions
+        )
+    return by_name
 
 
 def _refusal(image: MetadataImage, context: RequestContext, group_id: str, operation: AclOperation) -> ApiError | None:

@@ -139,7 +139,7 @@ def test_offsets_of_an_empty_group_are_altered_described_and_deleted(group: Conv
     altered = alter(group, 1, 7)
     assert [one.error_code for topic in altered.responses for one in topic.partitions] == [0]  # type: ignore[attr-defined]
     assert offsets(group) == [(1, 7, 0, -7)]
-    wrong = alter(group, -1, 7)
+    wrong = alter(group, 2, 7)
     assert [one.error_code for topic in wrong.responses for one in topic.partitions] == [3]  # type: ignore[attr-defined]
     topics = [DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in ("t", "nope")]
     deleted = group.ask(DeleteShareGroupOffsetsRequest(group_id=group.group_id, topics=topics))
