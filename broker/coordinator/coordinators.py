@@ -8,7 +8,7 @@ when its broker becomes leader, loads the partition, and ends when another broke
 from collections import deque
 from collections.abc import Callable, Mapping
 from math import inf
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from klamm.broker.coordinator.answer import CoordinatorAnswer, Part, Step
 from klamm.broker.coordinator.budget import Budget
@@ -18,7 +18,6 @@ from klamm.broker.data.data_plane import DataPlane
 from klamm.controller.config_definitions.hash_order import java_hash
 from klamm.controller.metadata.delta import Delta
 from klamm.controller.metadata.image import MetadataImage
-from klamm.controller.metadata_log import MetadataLog
 from klamm.controller.settings import Settings
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Message
@@ -41,6 +40,16 @@ def partition_of(key: str, partition_count: int) -> int:
     return (0 if code == -(2**31) else abs(code)) % partition_count
 
 
+class _MetadataLog(Protocol):
+    """What is used of the controller's log: its end, and the end of what survives a crash."""
+
+    @property
+    def end_offset(self) -> int: ...
+
+    @property
+    def durable_offset(self) -> int: ...
+
+
 class Coordinators:
     """The shards by topic and partition."""
 
@@ -58,7 +67,7 @@ class Coordinators:
         """Whether leaders may have changed since the shards were last compared with the image."""
         self._removed_topics: deque[tuple[int, str]] = deque()
         """Names of deleted topics, each with the end offset of the metadata log behind its deletion."""
-        self.metadata_log: MetadataLog | None = None
+        self.metadata_log: _MetadataLog | None = None
         """The log of the controller. None: every deletion is durable."""
         self._serial = 0
         self.budget = Budget()

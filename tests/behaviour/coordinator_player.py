@@ -62,6 +62,9 @@ class CoordinatorPlayer:
     stopped: dict[str, int] = field(default_factory=dict)
     """The broker that was stopped last under each name."""
 
+    def __post_init__(self) -> None:
+        self._addresses = self.cluster.bootstrap_servers.split(",")  # while every broker is up
+
     async def play(self, name: str, steps: list[Step]) -> set[KnownDifference]:
         """Every difference of every step."""
         found: set[KnownDifference] = set()
@@ -80,12 +83,20 @@ class CoordinatorPlayer:
             await talk.line.close()
         self.talks.clear()
 
+    async def _drop(self, name: str) -> None:
+        """Close the connections of one name."""
+        for at in [at for at in self.talks if at[0] == name]:
+            await self.talks.pop(at).line.close()
+
     async def _step(self, step: Step) -> list[Difference]:
         if "action" in step:
             await self._act(step)
             return []
         if "parallel" in step:
             return await self._parallel(step["parallel"])
+        if step.get("disconnect"):
+            await self._drop(step["conn"])
+            return []
         if "silent_ms" in step:
             return await self._listen(step)
         if step.get("receive"):
@@ -154,7 +165,7 @@ class CoordinatorPlayer:
             await trio.sleep(0.001)
         name = step.get("conn", "main")
         if (name, node) not in self.talks:
-            self.talks[name, node] = _Talk(await Line.open(self.cluster.bootstrap_servers.split(",")[node - 1]))
+            self.talks[name, node] = _Talk(await Line.open(self._addresses[node - 1]))
         talk = self.latest[name] = self.talks[name, node]
         api = SERVED.tables["broker"][step["key"]].api
         request = from_recorded_form(

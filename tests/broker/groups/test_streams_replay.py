@@ -62,12 +62,15 @@ def test_a_topology_that_cannot_be_is_none(shard: StreamsShard) -> None:
     shard.beat("a")
     one = RecordedSubtopology(subtopology_id="0", source_topics=["t"])
     key = StreamsGroupTopologyKey(group_id=GROUP)
-    shard.state.replay(key, StreamsGroupTopologyValue(epoch=1, subtopologies=[one, one]), REPLAYED)
-    assert shard.group.topology is None
-    shard.state.replay(key, StreamsGroupTopologyValue(epoch=1, subtopologies=[one]), REPLAYED)
-    assert shard.group.topology is not None
-    shard.state.replay(key, None, REPLAYED)
-    assert shard.group.topology is None
+
+    def is_known(*subtopologies: RecordedSubtopology) -> bool:
+        value = StreamsGroupTopologyValue(epoch=1, subtopologies=subtopologies) if subtopologies else None
+        shard.state.replay(key, value, REPLAYED)
+        return shard.group.topology is not None
+
+    assert not is_known(one, one)
+    assert is_known(one)
+    assert not is_known()
 
 
 @pytest.mark.parametrize("leaves", [False, True])

@@ -2,8 +2,12 @@
 
 from collections.abc import Iterator
 
+from tests.golden.coordinators.share_config_requests import config_scenarios
 from tests.golden.coordinators.share_group_requests import foreign_requests, lag, members, state
 from tests.golden.coordinators.share_hostile_requests import hostile_scenarios
+from tests.golden.coordinators.share_odd_fetches import fetch_scenarios
+from tests.golden.coordinators.share_odd_offsets import offset_scenarios
+from tests.golden.coordinators.share_odd_requests import odd_scenarios
 from tests.golden.coordinators.share_script import (
     ACCEPT,
     GAP,
@@ -41,6 +45,10 @@ def scenarios() -> Iterator[tuple[str, Script]]:
     yield "share-log-start", _new_member_after_close()
     yield from transaction_scenarios()
     yield from hostile_scenarios()
+    yield from config_scenarios()
+    yield from odd_scenarios()
+    yield from offset_scenarios()
+    yield from fetch_scenarios()
 
 
 def _old_versions() -> Script:

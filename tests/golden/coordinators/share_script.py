@@ -9,21 +9,30 @@ from typing import Any
 Step = dict[str, Any]
 KEYS = {
     "produce": 0,
+    "offset_commit": 8,
+    "offset_fetch": 9,
     "find_coordinator": 10,
     "join_group": 11,
     "heartbeat": 12,
     "leave_group": 13,
     "sync_group": 14,
-    "offset_commit": 8,
-    "offset_fetch": 9,
+    "describe_groups": 15,
+    "list_groups": 16,
     "create_topics": 19,
+    "delete_records": 21,
     "init_producer_id": 22,
     "add_partitions_to_txn": 24,
     "end_txn": 26,
+    "describe_configs": 32,
+    "alter_configs": 33,
+    "create_partitions": 37,
     "delete_groups": 42,
     "incremental_alter_configs": 44,
     "offset_delete": 47,
     "alter_client_quotas": 49,
+    "consumer_group_heartbeat": 68,
+    "consumer_group_describe": 69,
+    "list_config_resources": 74,
     "share_group_heartbeat": 76,
     "share_group_describe": 77,
     "share_fetch": 78,
@@ -33,6 +42,8 @@ KEYS = {
     "write_share_group_state": 85,
     "delete_share_group_state": 86,
     "read_share_group_state_summary": 87,
+    "streams_group_heartbeat": 88,
+    "streams_group_describe": 89,
     "describe_share_group_offsets": 90,
     "alter_share_group_offsets": 91,
     "delete_share_group_offsets": 92,
@@ -140,7 +151,8 @@ class Script:
             "rack_id": more.pop("rack", None),
             "subscribed_topic_names": topics,
         }
-        self.ask("share_group_heartbeat", 1, request, at=f"group:{request['group_id']}", **more)
+        at = more.pop("at", f"group:{request['group_id']}")
+        self.ask("share_group_heartbeat", 1, request, at=at, **more)
 
     def join(self, topics: Sequence[str] = ("t~",)) -> None:
         """Member A joins alone, and its partitions are initialized."""
@@ -223,6 +235,7 @@ class Script:
 
     def offsets(self, topics: Any = None, version: int = 1, group: str = "g~", **more: Any) -> None:
         request = {"groups": [{"group_id": group, "topics": topics}]}
+        group = group or "g~"
         self.ask("describe_share_group_offsets", version, request, at=f"group:{group}", poll=True, **more)
 
 
