@@ -114,8 +114,11 @@ def follow_command(options: FollowOptions) -> int:
     if properties.warning is not None:
         _say(f"warning: {options.command_config}: {properties.warning}")
     try:
-        if log.cut_bytes:
-            _say(f"cut off {log.cut_bytes} bytes at the end of the copy that an earlier process had not written whole")
+        if log.broken_bytes:
+            _say(
+                f"{log.broken_bytes} bytes of the copy are damaged or incomplete: it is whole up to offset "
+                f"{log.end_offset}, and goes on from there"
+            )
         trio.run(_follow, log, options, properties.security)
     except (LogError, NotFollowable) as error:
         return _say_failed(error)

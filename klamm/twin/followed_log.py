@@ -1,8 +1,8 @@
 """The copy of another cluster's metadata log in a data directory: its batches byte for byte, its snapshots whole.
 
 The copy may be behind the leader's log, but it is never different from it. What a crash has left broken at the end is
-cut off at the next start, because the leader still has it; a batch of which a byte is wrong is not written at all. Each
-append is synced before the next fetch tells the leader how far the copy goes.
+cut off when the leader of the same cluster has sent what comes there; a batch of which a byte is wrong is not written
+at all. Each append is synced before the next fetch tells the leader how far the copy goes.
 
 `meta.properties` names the followed cluster and an id that is no voter's, so that no controller, neither Apache Kafka's
 nor Klamm's, starts on the copy by mistake.
@@ -34,6 +34,7 @@ from klamm.controller.log.snapshot_files import SnapshotFile, check_snapshot, li
 from klamm.controller.metadata_log_reader import SnapshotId
 from klamm.protocol.record_batch import BatchHeader, CorruptBatch, check_batch, decode_batch_header
 from klamm.protocol.uuid import Uuid
+from klamm.twin.newest_batches import KeptBatch, NewestBatches
 
 FIRST_REPLICA_ID: Final = 1_000_000_000
 """Replica ids of followers are random numbers from here on: no cluster numbers its nodes like that."""
@@ -66,7 +67,7 @@ class FollowedLog:
     """A copy that grows. It holds the lock of its directory until `close`."""
 
     def __init__(self, data_dir: Path) -> None:
-        """Opens or creates the copy; a broken tail is cut off. Raises LogError, also for a directory of another
+        """Opens or creates the copy; a broken tail is not counted. Raises LogError, also for a directory of another
         kind."""
         create_data_dir(data_dir)
         refuse_foreign_dir(data_dir)
@@ -75,9 +76,11 @@ class FollowedLog:
         self._segments: list[_Segment] = []
         self._epochs: list[tuple[int, int]] = []
         """The leader epochs of the copy, each with its first offset, in order."""
+        self._newest = NewestBatches()
         self._file: int | None = None
-        self.cut_bytes = 0
-        """The bytes that were cut off at this start."""
+        self.broken_bytes = 0
+        """The bytes behind the last whole batch, which stay until the leader has sent what comes there."""
+        self._broken_files: list[Path] = []
         try:
             self.identity = _load_identity(data_dir)
             self._folder = data_dir / LOG_FOLDER
@@ -126,6 +129,8 @@ class FollowedLog:
         Raises CorruptBatch before anything is written if a batch is broken, has an older epoch, or does not continue
         the copy; LogError if the file cannot be written."""
         batches = list(self._checked(records))
+        if batches:
+            self._remove_broken()
         for header, start, end in batches:
             segment = self._segment_for(header.base_offset, end - start)
             with os_errors_as_log_errors("write", segment.path):
@@ -174,17 +179,33 @@ class FollowedLog:
         Raises Diverged, and changes nothing, if a record below the high watermark would be lost."""
         to = min(end_offset, self._end_of_epoch(epoch))
         if to < self.high_watermark:
-            raise Diverged(
-                f"the leader's log differs from offset {to} on, and records up to offset {self.high_watermark} were "
-                f"committed: the cluster has lost records, or {self.data_dir} is a copy of another one. Nothing was "
-                "changed. Use another directory"
-            )
+            raise self._diverged(to)
         self._cut_to(to)
         return to
+
+    def last_committed(self) -> KeptBatch | None:
+        """The last batch that can change no more; None: it is not known."""
+        batch = self._newest.last_below(self.high_watermark)
+        # The epoch before the first batch is not known if the snapshot before it is lost.
+        return batch if batch is not None and (batch.epoch_before or not batch.base_offset) else None
+
+    def compare(self, batch: KeptBatch, records: bytes) -> None:
+        """Compare a committed batch with what the leader has at its offset. Raises Diverged."""
+        compared = min(batch.size, len(records))
+        if batch.content()[:compared] != records[:compared]:
+            raise self._diverged(batch.base_offset)
+
+    def _diverged(self, offset: int) -> Diverged:
+        return Diverged(
+            f"the leader's log differs from offset {offset} on, and records up to offset {self.high_watermark} were "
+            f"committed: the cluster has lost records, or {self.data_dir} is a copy of another one. Nothing was "
+            "changed. Use another directory"
+        )
 
     def begin_anew(self, snapshot: SnapshotFile) -> None:
         """The log begins behind a snapshot that was fetched whole; what was before it is removed."""
         self._close_file()
+        self._remove_broken()
         with os_errors_as_log_errors("remove the log before the snapshot in", self._folder):
             for segment in self._segments:
                 segment.path.unlink()
@@ -193,6 +214,7 @@ class FollowedLog:
                     older.path.unlink()
             sync_dir(self._folder)
         self._segments, self._epochs = [], []
+        self._newest.cut(0)
         self.snapshot = SnapshotId(snapshot.end_offset, snapshot.leader_epoch)
         self.end_offset = self.high_watermark = snapshot.end_offset
 
@@ -217,6 +239,7 @@ class FollowedLog:
 
     def _cut_to(self, offset: int) -> None:
         self._close_file()
+        self._remove_broken()
         while self._segments and self._segments[-1].base_offset >= offset:
             gone = self._segments.pop()
             with os_errors_as_log_errors("remove", gone.path):
@@ -227,6 +250,7 @@ class FollowedLog:
                 segment.size = _bytes_before(segment, offset)
                 os.truncate(segment.path, segment.size)
         self._epochs = [(epoch, first) for epoch, first in self._epochs if first < offset]
+        self._newest.cut(offset)
         self.end_offset = offset
         sync_dir(self._folder)
 
@@ -242,13 +266,16 @@ class FollowedLog:
 
     def _note(self, segment: _Segment, header: BatchHeader, position: int, size: int) -> None:
         segment.size = position + size
+        first, last = header.base_offset, header.last_offset
+        self._newest.note(KeptBatch(first, last, self.last_epoch, segment.path, position, size))
         if not self._epochs or self._epochs[-1][0] != header.leader_epoch:
             self._epochs.append((header.leader_epoch, header.base_offset))
         self.end_offset = header.last_offset + 1
 
     def _opened(self, segment: _Segment) -> int:
         if self._file is None:
-            self._file = os.open(segment.path, os.O_RDWR | os.O_CLOEXEC)
+            with os_errors_as_log_errors("write", segment.path):
+                self._file = os.open(segment.path, os.O_RDWR | os.O_CLOEXEC)
         return self._file
 
     def _close_file(self) -> None:
@@ -264,7 +291,7 @@ class FollowedLog:
         return None
 
     def _recover(self) -> None:
-        """Read the headers of all batches, and cut off everything from the first broken one on."""
+        """Read the headers of all batches; everything from the first broken one on does not count."""
         found = list_segments(self._folder)
         if found and (self.snapshot is None or found[0].base_offset < self.end_offset):
             self.end_offset = found[0].base_offset
@@ -273,28 +300,41 @@ class FollowedLog:
             with os_errors_as_log_errors("read", path):
                 size = path.stat().st_size
                 if is_broken or base_offset != self.end_offset:
-                    self.cut_bytes += size
+                    self.broken_bytes += size
                     is_broken = True
-                    path.unlink()
+                    self._broken_files.append(path)
                     continue
                 is_broken = self._read_segment(_Segment(base_offset, path), size)
         if self.snapshot is not None and self.end_offset < self.snapshot.end_offset:
-            self._cut_to(0)
+            self.broken_bytes += sum(segment.size for segment in self._segments)
+            self._broken_files += [segment.path for segment in self._segments]
+            self._segments, self._epochs = [], []
+            self._newest.cut(0)
             self.end_offset = self.snapshot.end_offset
+
+    def _remove_broken(self) -> None:
+        """Cut off what does not count."""
+        if not self.broken_bytes and not self._broken_files:
+            return
+        with os_errors_as_log_errors("cut", self._folder):
+            for path in self._broken_files:
+                path.unlink()
+            if self._segments:
+                os.truncate(self._segments[-1].path, self._segments[-1].size)
+            sync_dir(self._folder)
+        self.broken_bytes, self._broken_files = 0, []
 
     def _read_segment(self, segment: _Segment, size: int) -> bool:
         """Returns whether its tail was broken."""
         self._segments.append(segment)
-        fd = os.open(segment.path, os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             for position, (header, length) in walk_batches(fd, size, _checked_header):
                 if header.base_offset != self.end_offset or header.leader_epoch < self.last_epoch:
                     raise CorruptBatch("it does not continue the log", position=position, torn=False)
                 self._note(segment, header, position, length)
         except CorruptBatch:
-            os.ftruncate(fd, segment.size)
-            os.fsync(fd)
-            self.cut_bytes += size - segment.size
+            self.broken_bytes += size - segment.size
             return True
         finally:
             os.close(fd)

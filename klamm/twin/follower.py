@@ -93,6 +93,7 @@ class Follower:
 
     async def _follow_on(self, leader: Leader, *, until_caught_up: bool) -> bool:
         await self._identify(leader)
+        await self._compare(leader)
         epoch = 0
         while True:
             identity = self.log.identity
@@ -134,6 +135,17 @@ class Follower:
             )
         if known is not None:
             self.log.name(known)
+
+    async def _compare(self, leader: Leader) -> None:
+        """Compare the last committed batch of the copy with the leader's, which a new cluster of the same id has not.
+        Raises LogError. A leader that keeps a snapshot in its place cannot be compared."""
+        batch, identity = self.log.last_committed(), self.log.identity
+        if batch is None or identity is None:
+            return
+        found = await leader.fetch_behind(Position(batch.base_offset, batch.epoch_before, batch.base_offset), identity)
+        if found.diverging is not None:
+            self.log.truncate(*found.diverging)
+        self.log.compare(batch, found.records)
 
     async def _keep_state(self) -> None:
         now = trio.current_time()

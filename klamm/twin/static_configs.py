@@ -67,7 +67,8 @@ class ShownConfigs:
             value = _static_value(entry)
             if entry.is_sensitive or _is_secret(name):
                 if entry.source is ConfigSource.STATIC_BROKER_CONFIG:
-                    self.secret.add(name)
+                    # Apache Kafka hides the values of configs that it does not know, such as those of its authorizer.
+                    (self.of_the_twin if name in _OF_THE_TWIN else self.secret).add(name)
             elif value is not None and name not in IDENTITY_CONFIGS:
                 if name in _OF_THE_TWIN or name.startswith(_OF_ONE_LISTENER) or is_of_security(name):
                     self.of_the_twin.add(name)
@@ -102,7 +103,7 @@ class ShownConfigs:
                 of_all = f"--set {name}=VALUE gives all brokers of a twin one value"
                 yield f"static configs differ: {name} is {found}; {of_all}"
         for what, some in (
-            ("they are secrets", self.secret),
+            ("secrets, or hidden by the brokers", self.secret),
             ("a twin has listeners and an authorizer of its own", self.of_the_twin),
             ("Klamm does not know them, or refuses their values", self.refused),
         ):

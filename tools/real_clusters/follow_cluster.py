@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -57,7 +58,8 @@ def main(arguments: Sequence[str]) -> int:
             run = _Run(cluster, folder / "copy", Random(given.seed))
             run.play(given.seconds)
             compared = compare_copy(cluster.metadata_log, folder / "copy" / LOG_FOLDER)
-            expect_same(trio.run(_seen_of_twin, folder / "copy"), trio.run(_seen, cluster.bootstrap_servers))
+            real = trio.run(partial(seen, cluster.bootstrap_servers, has_users=True))
+            expect_same(trio.run(partial(seen_of_twin, folder / "copy", has_users=True)), real)
         done = ", ".join(f"{count} {what}" for what, count in sorted(run.done.items()))
     sys.stdout.write(f"{done}: {compared}, and clients see of a twin what they see of the cluster\n")
     return 0
@@ -177,14 +179,6 @@ class _Run:
         }
         moved = await admin.alter_partition_reassignments(targets)
         self.done["moves"] += sum(one.error is None for one in moved)
-
-
-async def _seen(servers: str) -> dict[str, object]:
-    return await seen(servers, has_users=True)
-
-
-async def _seen_of_twin(copy: Path) -> dict[str, object]:
-    return await seen_of_twin(copy, has_users=True)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -75,18 +76,10 @@ def _follow(report: Report, release: str, folder: Path) -> None:
         with report.check(f"{release}: the copy has the controller's batches"):
             compare_copy(folder / "data" / LOG_FOLDER, copy / LOG_FOLDER)
         with report.check(f"{release}: clients see of the twin what they see of the node"):
-            real = trio.run(_seen, servers, has_users)
-            twin = trio.run(_seen_of_twin, copy, has_users)
+            real = trio.run(partial(seen, servers, has_users=has_users))
+            twin = trio.run(partial(seen_of_twin, copy, has_users=has_users))
             expect_same(twin, real)
         node.stop()
-
-
-async def _seen(servers: str, has_users: bool) -> dict[str, object]:
-    return await seen(servers, has_users=has_users)
-
-
-async def _seen_of_twin(copy: Path, has_users: bool) -> dict[str, object]:
-    return await seen_of_twin(copy, has_users=has_users)
 
 
 async def _work(servers: str, has_users: bool) -> None:

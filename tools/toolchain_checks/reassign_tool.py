@@ -23,7 +23,7 @@ from tools.toolchain_checks.java_process import Java
 from tools.toolchain_checks.real_cluster import BROKERS, RealCluster, real_cluster
 from tools.toolchain_checks.report import CheckFailed, Report, expect
 from tools.toolchain_checks.security_metadata import SECURE
-from tools.toolchain_checks.twins import check_twins
+from tools.toolchain_checks.twins import STATIC, check_twins
 
 KAFKAS_TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 PRODUCER = "org.apache.kafka.tools.ProducerPerformance"
@@ -40,7 +40,7 @@ _BEHIND = re.compile(r"^moved +[01] +3 +Behind: (\d+) messages behind$", re.MULT
 def check_reassign_tool(report: Report, java: Java) -> None:
     """From a proposal to a reassignment that is watched to its end, and one that is cancelled."""
     whole_run = "a real 4.3 cluster of three brokers serves klamm reassign-partitions"
-    with report.check(whole_run), real_cluster(java, configs={**SECURE, **REAL_CONFIGS}) as cluster:
+    with report.check(whole_run), real_cluster(java, configs={**SECURE, **REAL_CONFIGS, **STATIC}) as cluster:
         _check(report, _Tool(java, cluster), java)
         check_twins(report, java, cluster)
 

@@ -5,13 +5,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import trio
 
 import klamm
-from klamm import AdminClient, ConfigResource
+from klamm import AdminClient, ConfigAlteration, ConfigEntry, ConfigResource, ResourceConfigs
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.transactions import init_producer_id
 from tools.predictions.running import run_cases
@@ -26,13 +28,37 @@ SEGMENT = f"{0:020}.log"
 USERS = 4
 CASES, CASES_SEED = 2, 3
 POLL_SECONDS = 0.05
+STATIC: Final[Mapping[str, str]] = {
+    "log.retention.hours": "48",
+    "log.segment.bytes": "104857600",
+    "max.connections.per.ip.overrides": "10.0.0.1:5,10.0.0.2:7",
+    "num.io.threads": "6",
+    "offsets.retention.minutes": "777",
+}
+"""Static configs of the cluster, of which some are defaults of topics, and some are overridden by dynamic ones."""
+DYNAMIC: Final[Mapping[ConfigResource, Mapping[str, str]]] = {
+    ConfigResource.broker(): {"log.retention.ms": "100000000", "num.io.threads": "7"},
+    ConfigResource.broker(BROKERS[0]): {"num.io.threads": "5"},
+}
+_NOT_COPIED: Final = frozenset(
+    {
+        "advertised.listeners",
+        "controller.quorum.voters",
+        "enable.under.replicated.topic.creation",
+        "listeners",
+        "max.broker.partitions",
+        "max.partitions",
+        "process.roles",
+    }
+)
+"""What a twin has of its own, and Klamm's configs that Apache Kafka 4.3 does not have."""
 
 
 def check_twins(report: Report, java: Java, cluster: RealCluster) -> None:
     """The cluster has topics, configs and moves of the check before, and the configs `SECURE`."""
     followed, cloned = java.folder / "followed", java.folder / "cloned"
-    with report.check("a real cluster gets ACLs, quotas and SCRAM credentials, and commits a transaction"):
-        trio.run(_change_security, cluster.bootstrap_servers)
+    with report.check("a real cluster gets ACLs, quotas, credentials and broker configs, and commits a transaction"):
+        trio.run(_change, cluster.bootstrap_servers)
         commit_transaction(cluster.bootstrap_servers, "moved", "twin")
     with report.check("klamm follow copies the log of a real controller byte for byte"):
         _run("follow", "--bootstrap-controller", cluster.controller, "--data-dir", str(followed), "--once")
@@ -42,11 +68,13 @@ def check_twins(report: Report, java: Java, cluster: RealCluster) -> None:
     with report.check("klamm clone reads a real cluster by its admin APIs, and nothing is missing"):
         said = _run("clone", "--bootstrap-server", cluster.bootstrap_servers, "--out", str(cloned)).stderr
         expect("not shown" not in said, said)
-    for name, copied, has_users in (("followed", followed, True), ("cloned", cloned, False)):
-        with report.check(f"clients see of the {name} twin what they see of the real cluster"):
-            real = trio.run(_seen, cluster.bootstrap_servers, has_users)
-            twin = trio.run(_seen_of_twin, copied, has_users)
-            expect_same(twin, real)
+    with report.check("clients see of the followed twin what they see of the real cluster"):
+        real = trio.run(partial(seen, cluster.bootstrap_servers, has_users=True))
+        expect_same(trio.run(partial(seen_of_twin, followed, has_users=True)), real)
+    with report.check("clients see of the cloned twin what they see of the real cluster, also of static configs"):
+        real = trio.run(partial(seen, cluster.bootstrap_servers, has_users=False, has_static=True))
+        expect(f"{STATIC['num.io.threads']!r}, 'STATIC_BROKER" in str(real["all configs"]), str(real))
+        expect_same(trio.run(partial(seen_of_twin, cloned, has_users=False, has_static=True)), real)
     with report.check("the followed twin gives the producer ids that the real cluster gives next"):
         predicted, given = trio.run(_producer_ids, followed, cluster.bootstrap_servers)
         expect(predicted in given, f"the twin gives {predicted}, the brokers of the cluster give {given}")
@@ -69,19 +97,22 @@ def expect_same(twin: dict[str, Any], real: dict[str, Any]) -> None:
         expect(twin.get(what) == answered, f"{what}\nthe twin: {twin.get(what)}\nthe cluster: {answered}")
 
 
-async def seen_of_twin(copied: Path, *, has_users: bool) -> dict[str, Any]:
+async def seen_of_twin(copied: Path, *, has_users: bool, has_static: bool = False) -> dict[str, Any]:
     """What clients see of a twin."""
     async with klamm.Cluster(twin=copied, configs=SECURE) as twin:
-        return await seen(twin.bootstrap_servers, has_users=has_users)
+        return await seen(twin.bootstrap_servers, has_users=has_users, has_static=has_static)
 
 
-async def seen(servers: str, *, has_users: bool) -> dict[str, Any]:
-    """Brokers, partitions, the configs that are set, ACLs, quotas, and with `has_users` the SCRAM credentials."""
+async def seen(servers: str, *, has_users: bool, has_static: bool = False) -> dict[str, Any]:
+    """Brokers, partitions, the dynamic configs, ACLs and quotas; with `has_users` the SCRAM credentials, and with
+    `has_static` all configs of brokers and topics, with their levels."""
     async with AdminClient(servers) as admin:
         described = await admin.describe_cluster()
         topics = sorted((await admin.metadata()).topics, key=lambda one: one.topic_name or "")
-        resources = [ConfigResource.topic(one.topic_name or "") for one in topics]
-        configs = await admin.describe_configs([ConfigResource.broker(), *resources])
+        brokers = [ConfigResource.broker(one.broker_id) for one in described.brokers]
+        resources = [ConfigResource.broker(), *brokers, *(ConfigResource.topic(one.topic_name or "") for one in topics)]
+        configs = await admin.describe_configs(resources, include_synonyms=has_static)
+        all_configs = {"all configs": _levels(configs)} if has_static else {}
         return {
             "cluster": described.cluster_id,
             "brokers": sorted((one.broker_id, one.rack) for one in described.brokers),
@@ -97,8 +128,23 @@ async def seen(servers: str, *, has_users: bool) -> dict[str, Any]:
                 (str(one.resource), sorted((n, e.value) for n, e in one.configs.items() if "DYNAMIC" in e.source.name))
                 for one in configs
             ],
+            **all_configs,
             **await security_seen(admin, has_users=has_users),
         }
+
+
+def _levels(found: Sequence[ResourceConfigs]) -> list[str]:
+    return sorted(
+        f"{one.resource} {name}: {_level(entry)}"
+        for one in found
+        for name, entry in one.configs.items()
+        if name not in _NOT_COPIED and not entry.is_sensitive
+    )
+
+
+def _level(entry: ConfigEntry) -> str:
+    levels = [(one.name, one.value, one.source.name) for one in entry.synonyms]
+    return f"{(entry.value, entry.source.name, entry.read_only)} of {levels}"
 
 
 def _run(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -112,18 +158,25 @@ def _run(*arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-async def _change_security(servers: str) -> None:
+async def _change(servers: str) -> None:
     async with AdminClient(servers) as admin:
         for number in range(USERS):
             await change_security(admin, number)
+        edits = {one: [ConfigAlteration(*config) for config in configs.items()] for one, configs in DYNAMIC.items()}
+        for altered in await admin.incremental_alter_configs(edits):
+            altered.raise_for_error()
+        with trio.fail_after(COMMAND_SECONDS):
+            while True:
+                if await _have_dynamic_configs(admin):
+                    break
+                await trio.sleep(POLL_SECONDS)
 
 
-async def _seen(servers: str, has_users: bool) -> dict[str, Any]:
-    return await seen(servers, has_users=has_users)
-
-
-async def _seen_of_twin(copied: Path, has_users: bool) -> dict[str, Any]:
-    return await seen_of_twin(copied, has_users=has_users)
+async def _have_dynamic_configs(admin: AdminClient) -> bool:
+    """Whether the brokers have applied the records of the controller."""
+    brokers, names = map(ConfigResource.broker, BROKERS), list(DYNAMIC[ConfigResource.broker()])
+    found = await admin.describe_configs(brokers, keys=names)
+    return all("DYNAMIC" in one.configs[name].source.name for one in found for name in names)
 
 
 async def _producer_ids(copied: Path, servers: str) -> tuple[int, list[int]]:

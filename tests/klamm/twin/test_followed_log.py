@@ -44,6 +44,12 @@ def opened(tmp_path: Path) -> Callable[[], FollowedLog]:
     return open_again
 
 
+def snapshot_in(folder: Path, end_offset: int, epoch: int = 1) -> SnapshotFile:
+    snapshot = SnapshotFile(end_offset, epoch, snapshot_path(folder, end_offset, epoch))
+    write_snapshot(snapshot, SnapshotContent([[TopicRecord(name="t")]], TIMESTAMP_MS, TIMESTAMP_MS))
+    return snapshot
+
+
 def stored(log: FollowedLog) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(log.folder.glob("*.log")))
 
@@ -67,7 +73,7 @@ def test_any_pieces_of_answers_make_the_same_copy(
 def test_a_start_finds_the_end_and_the_epoch(opened: Callable[[], FollowedLog]) -> None:
     opened().append(b"".join(log_of([1, 1, 4])))
     log = opened()
-    assert (log.start_offset, log.end_offset, log.last_epoch, log.cut_bytes) == (0, 3, 4, 0)
+    assert (log.start_offset, log.end_offset, log.last_epoch, log.broken_bytes) == (0, 3, 4, 0)
     log.append(batch(3, 4, count=5))
     assert opened().end_offset == 8
 
@@ -81,7 +87,8 @@ def test_a_batch_that_was_not_written_whole_is_cut_off(opened: Callable[[], Foll
     torn = last[:kept_bytes]
     path.write_bytes(first + torn)
     log = opened()
-    assert (log.end_offset, log.last_epoch, log.cut_bytes) == (1, 1, len(torn))
+    assert (log.end_offset, log.last_epoch, log.broken_bytes) == (1, 1, len(torn))
+    assert stored(log) == first + torn, "it stays until the leader has sent what comes there"
     log.append(last)
     assert stored(log) == first + last
 
@@ -99,10 +106,105 @@ def test_everything_behind_a_broken_batch_is_fetched_again(
     raw[-1] ^= 1
     second.write_bytes(bytes(raw))
     log = opened()
-    assert log.end_offset == 3
-    assert not third.exists()
-    log.append(b"".join(batches[3:]))
+    assert (log.end_offset, log.broken_bytes) == (3, 3 * len(batches[0]))
+    assert (second.read_bytes(), third.read_bytes()) == (bytes(raw), b"".join(batches[4:]))
+    assert log.append(b"") == 0
+    assert third.exists()
+    log.append(batches[3])
+    assert (stored(log), log.broken_bytes) == (b"".join(batches[:4]), 0)
+    log.append(b"".join(batches[4:]))
     assert stored(log) == b"".join(batches)
+
+
+@pytest.mark.parametrize("leader", ["has less", "has a snapshot"])
+def test_a_broken_end_goes_with_what_the_leader_replaces(opened: Callable[[], FollowedLog], leader: str) -> None:
+    batches = log_of([1, 1, 1])
+    log = opened()
+    log.append(b"".join(batches))
+    (path,) = log.folder.glob("*.log")
+    path.write_bytes(path.read_bytes()[:-1])
+    log = opened()
+    if leader == "has less":
+        assert log.truncate(1, 1) == 1
+        assert stored(log) == batches[0]
+    else:
+        log.begin_anew(snapshot_in(log.folder, 7))
+        assert not list(log.folder.glob("*.log"))
+    assert log.broken_bytes == 0
+
+
+def test_a_log_that_ends_before_the_snapshot_stays_until_the_leader_goes_on(opened: Callable[[], FollowedLog]) -> None:
+    """A crash has come between a snapshot that was fetched and the end of the older log."""
+    log = opened()
+    log.append(b"".join(log_of([1, 1])))
+    snapshot_in(log.folder, 7)
+    log = opened()
+    assert (log.start_offset, log.end_offset, log.broken_bytes) == (7, 7, 2 * len(batch(0)))
+    assert (log.high_watermark, log.last_committed()) == (7, None)
+    assert stored(log) == b"".join(log_of([1, 1]))
+    log.append(batch(7))
+    assert stored(log) == batch(7)
+
+
+@pytest.mark.parametrize(("high_watermark", "found"), [(0, None), (2, None), (3, 0), (4, 3), (5, 4), (6, 5), (9, 5)])
+def test_the_last_committed_batch_is_found(
+    opened: Callable[[], FollowedLog], high_watermark: int, found: int | None
+) -> None:
+    batches = {0: batch(0, 1, count=3), 3: batch(3, 2), 4: batch(4, 2), 5: batch(5, 4)}
+    log = opened()
+    log.append(b"".join(batches.values()))
+    log.note_high_watermark(high_watermark)
+    log.keep_state()
+    for one in (log, opened()):
+        committed = one.last_committed()
+        if found is None:
+            assert committed is None
+        else:
+            assert committed is not None
+            assert (committed.base_offset, committed.epoch_before) == (found, {0: 0, 3: 1, 4: 2, 5: 2}[found])
+            assert committed.content() == batches[found]
+
+
+def test_a_committed_batch_is_compared_with_the_leaders(opened: Callable[[], FollowedLog]) -> None:
+    log = opened()
+    log.append(b"".join(log_of([1, 1])))
+    log.note_high_watermark(2)
+    committed = log.last_committed()
+    assert committed is not None
+    for same in (b"", batch(1)[:10], batch(1), batch(1) + batch(2)):
+        log.compare(committed, same)
+    for other in (b"\1", batch(1)[:-1] + b"\1", batch(1, count=2), batch(2)):
+        with pytest.raises(Diverged, match="differs from offset 1 on, and records up to offset 2 were committed"):
+            log.compare(committed, other)
+    log.truncate(1, 2)
+    log.begin_anew(snapshot_in(log.folder, 7))
+    assert log.last_committed() is None
+    log.append(batch(7, 3))
+    log.note_high_watermark(8)
+    committed = log.last_committed()
+    assert committed is not None
+    assert (committed.base_offset, committed.epoch_before) == (7, 1)
+
+
+def test_a_batch_that_was_cut_off_is_not_compared(opened: Callable[[], FollowedLog]) -> None:
+    log = opened()
+    log.append(b"".join(log_of([1, 1, 1])))
+    log.truncate(1, 1)
+    log.append(batch(1, 2, count=5))
+    log.note_high_watermark(3)
+    committed = log.last_committed()
+    assert committed is not None
+    assert committed.base_offset == 0
+
+
+def test_a_log_without_the_snapshot_before_it_is_not_compared(opened: Callable[[], FollowedLog]) -> None:
+    log = opened()
+    log.begin_anew(snapshot_in(log.folder, 7))
+    log.append(batch(7, 3))
+    log.note_high_watermark(8)
+    log.keep_state()
+    next(log.folder.glob("*.checkpoint")).unlink()
+    assert opened().last_committed() is None
 
 
 @pytest.mark.parametrize(
@@ -168,12 +270,10 @@ def test_a_high_watermark_beyond_the_copy_promises_only_what_is_there(opened: Ca
 def test_the_copy_begins_anew_behind_a_snapshot(opened: Callable[[], FollowedLog]) -> None:
     log = opened()
     log.append(b"".join(log_of([1, 1])))
-    path = snapshot_path(log.folder, 10, 3)
-    snapshot = SnapshotFile(10, 3, path)
-    write_snapshot(snapshot, SnapshotContent([[TopicRecord(name="t")]], TIMESTAMP_MS, TIMESTAMP_MS))
+    snapshot = snapshot_in(log.folder, 10, 3)
     log.begin_anew(snapshot)
     assert (log.start_offset, log.end_offset, log.last_epoch, log.high_watermark) == (10, 10, 3, 10)
-    assert sorted(one.name for one in log.folder.iterdir()) == [path.name]
+    assert sorted(one.name for one in log.folder.iterdir()) == [snapshot.path.name]
     log.append(batch(10, 3))
     log = opened()
     assert (log.start_offset, log.end_offset, log.last_epoch) == (10, 11, 3)

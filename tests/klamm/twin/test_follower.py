@@ -123,6 +123,7 @@ async def test_each_fetch_tells_how_far_the_copy_is(copy: Copy) -> None:
     said = [(p.current_leader_epoch, p.fetch_offset, p.last_fetched_epoch, p.high_watermark) for _, p in asked]
     assert said == [
         *[(0, 0, 0, 0), (2, 0, 0, 0)],  # the first is refused, and says the epoch
+        *[(1, 2, 1, 2), (2, 2, 1, 2)],  # the last batch of the copy, to compare it
         (2, 3, 2, 3),  # Apache Kafka answers INVALID_REQUEST if the first epoch is below the second
     ]
     identity = copy.log.identity
@@ -241,6 +242,45 @@ async def test_a_leader_that_lost_agreed_records_changes_nothing(copy: Copy) -> 
         with pytest.raises(LogError, match="the cluster has lost records"):
             await copy.follow(peer)
     assert copy.log.end_offset == 3
+
+
+@pytest.mark.parametrize("known", ["with other records", "with other epochs"])
+async def test_a_new_cluster_of_the_same_id_changes_nothing(copy: Copy, known: str) -> None:
+    """Its log is as long as the copy, and has its epochs, so that no answer to a Fetch behind the copy tells that."""
+    copy.log.name(CLUSTER_ID)
+    copy.log.append(batch(0, count=2) + batch(2, 2))
+    copy.log.note_high_watermark(3)
+    other = batch(2, 2, count=2)
+
+    def answer(asked: Any) -> Partition:
+        if asked.fetch_offset == 2 and known == "with other records":
+            return having([b"", b"", other])(asked)  # type: ignore[return-value]
+        if asked.fetch_offset == 2:
+            end = EpochEndOffset(epoch=1, end_offset=1)
+            return Partition(diverging_epoch=end, current_leader=LEADER, high_watermark=-1)
+        return having([b"", b"", b"", batch(3, 2)])(asked)  # type: ignore[return-value]
+
+    async with controller(answer) as peer:
+        with pytest.raises(LogError, match=r"the cluster has lost records, or .* is a copy of another one"):
+            await copy.follow(peer)
+    assert stored(copy.log) == batch(0, count=2) + batch(2, 2)
+
+
+async def test_a_leader_with_a_snapshot_in_place_of_the_last_batch_is_followed(copy: Copy) -> None:
+    batches = log_of([1, 2, 2, 2])
+    copy.log.name(CLUSTER_ID)
+    copy.log.append(b"".join(batches[:3]))
+    copy.log.note_high_watermark(3)
+
+    def answer(asked: Any) -> Partition:
+        if asked.fetch_offset < 3:
+            snapshot = fetch.SnapshotId(end_offset=3, epoch=2)
+            return Partition(snapshot_id=snapshot, current_leader=LEADER, high_watermark=-1)
+        return having(batches)(asked)  # type: ignore[return-value]
+
+    async with controller(answer) as peer:
+        await copy.follow(peer)
+    assert stored(copy.log) == b"".join(batches)
 
 
 async def test_corrupt_records_are_asked_for_again(copy: Copy) -> None:

@@ -73,7 +73,10 @@ async def test_a_twin_of_a_clone_has_the_static_configs_of_each_broker(
         copy = await copy_of(cluster, tmp_path)
     said = capfd.readouterr().err
     assert f"klamm clone: 9 static configs of brokers: stored in {STATIC_CONFIGS_FILE}\n" in said
-    assert "klamm clone: static configs not stored (they are secrets): delegation.token.secret.key\n" in said
+    assert (
+        "klamm clone: static configs not stored (secrets, or hidden by the brokers): delegation.token.secret.key\n"
+        in said
+    )
     assert "do not tell" not in (copy / STATIC_CONFIGS_FILE).read_text()
     async with klamm.Cluster(twin=copy) as twin, klamm.AdminClient(twin.bootstrap_servers) as admin:
         found = await static_configs(twin.bootstrap_servers)
@@ -193,7 +196,15 @@ def test_as_many_directories_as_a_broker_may_have_are_stored() -> None:
 def test_a_secret_is_not_stored_even_if_a_broker_shows_it(name: str) -> None:
     found = shown([entry(name, "hush", is_sensitive=name == "com.example.token")])
     assert "hush" not in found.stored().as_text()
-    assert list(found.lines()) == [f"static configs not stored (they are secrets): {name}"]
+    assert list(found.lines()) == [f"static configs not stored (secrets, or hidden by the brokers): {name}"]
+
+
+def test_the_authorizers_configs_are_the_twins_own_although_kafka_hides_them() -> None:
+    found = shown([entry("super.users", None, is_sensitive=True), entry("my.plugin", None, is_sensitive=True)])
+    assert list(found.lines()) == [
+        "static configs not stored (secrets, or hidden by the brokers): my.plugin",
+        "static configs not stored (a twin has listeners and an authorizer of its own): super.users",
+    ]
 
 
 def test_values_that_all_brokers_have_are_those_of_the_cluster() -> None:
