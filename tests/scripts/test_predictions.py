@@ -67,7 +67,15 @@ def test_other_eligible_leaders_are_explained_in_uneven_topics_alone() -> None:
     eligible = replace(BEGIN, eligible_leader_replicas=(2,))
     assert kinds(after(BEGIN, BEGIN), after(BEGIN, eligible)) == ["changes"]
     assert kinds(after(BEGIN, BEGIN), after(BEGIN, eligible), "other") == ["changes"]
-    assert kinds(after(BEGIN, BEGIN), after(BEGIN, eligible), "t") == ["elr"]
+    assert kinds(after(BEGIN, BEGIN), after(BEGIN, eligible), "t") == ["uneven"]
+
+
+def test_changes_of_partitions_with_removed_eligible_leaders_are_explained() -> None:
+    elected = replace(BEGIN, leader=2, leader_epoch=5, isr=(2,))
+    ours, theirs = {PARTITION: after(BEGIN, elected)}, {PARTITION: after(BEGIN)}
+    assert [one.kind for one in compare_changes(ours, theirs, (), {PARTITION})] == ["removed"]
+    assert [one.kind for one in compare_changes(ours, theirs, ("t",), {PARTITION})] == ["removed"]
+    assert [one.kind for one in compare_changes(ours, theirs, ("t",))] == ["changes"]
 
 
 def test_refusals_differ_by_their_codes_and_by_their_texts() -> None:

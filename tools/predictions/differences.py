@@ -11,13 +11,14 @@ from klamm.controller.transitions.reassignment import Assignment, assignment_of,
 from tools.predictions.changes import State, without_elr
 from tools.predictions.sides import Refused
 
-Kind = Literal["refusal", "text", "state", "changes", "joins", "elr"]
+Kind = Literal["refusal", "text", "state", "changes", "joins", "uneven", "removed"]
 EXPLAINED: Final[Mapping[Kind, str]] = {
     "text": "the error is the same, and its text is another one",
     "joins": "replicas that catch up at the same time join the ISR in one change; on real brokers one after the other, "
     "in an order that depends on their fetches",
-    "elr": "the partitions of the topic have different numbers of replicas, and Apache Kafka takes that of another "
-    "partition for the greatest number of eligible leader replicas; or a removed replica is still eligible there, and "
+    "uneven": "the partitions of the topic have different numbers of replicas, and Apache Kafka takes that of its "
+    "partition 0 for the greatest number of eligible leader replicas (docs/known-differences.md)",
+    "removed": "a replica that a reassignment has removed is still an eligible leader replica of Apache Kafka, and "
     "prevents the last known leader from leading again (docs/known-differences.md)",
 }
 """The kinds of differences that are no wrong predictions."""
@@ -55,7 +56,7 @@ def compare_states(predicted: State, real: State, stale: Collection[TopicPartiti
         ours, theirs = getattr(predicted, what), getattr(real, what)
         for key in sorted(ours.keys() | theirs.keys()):
             if ours.get(key) != theirs.get(key):
-                kind: Kind = "elr" if key in stale else "state"
+                kind: Kind = "removed" if key in stale else "state"
                 yield Difference(kind, f"{what} {key}", str(ours.get(key)), str(theirs.get(key)))
 
 
@@ -74,8 +75,10 @@ def compare_changes(
             kind: Kind = "changes"
             if mine == other:
                 kind = "joins"
-            elif partition in stale or (partition.topic_name in uneven and _without_elr(mine) == _without_elr(other)):
-                kind = "elr"
+            elif partition in stale:
+                kind = "removed"
+            elif partition.topic_name in uneven and _without_elr(mine) == _without_elr(other):
+                kind = "uneven"
             yield Difference(kind, str(partition), _lines(ours), _lines(theirs))
 
 
