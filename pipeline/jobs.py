@@ -5,6 +5,8 @@ Each takes a session with Klamm's data sources (`klamm.pipeline.session.spark_se
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,11 +14,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users call it
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from klamm.pipeline import silver
 from klamm.pipeline.errors import PipelineError
 from klamm.pipeline.gold import load, requests, windows
 from klamm.pipeline.logs.metadata_logs import find_metadata_logs
+from klamm.pipeline.sources.bronze_files import add_files
 from klamm.pipeline.store import Store
 
 Progress = Callable[[str], None]
@@ -83,10 +87,15 @@ def _read(
     request_logs: Sequence[str],
     follow: threading.Event | None,
 ) -> None:
-    named = (("metadata_record", "kraft-log", logs), ("request", "request-log", request_logs))
     queries: list[StreamingQuery] = []
     try:
-        queries.extend(_start(spark, store, table, source, paths, follow) for table, source, paths in named if paths)
+        # With Spark Connect, calls of Python functions for each micro-batch need more packages.
+        if logs and isinstance(spark, SparkSession):
+            queries.append(_start_files(spark, store, logs, follow))
+        elif logs:
+            queries.append(_start(spark, store, "metadata_record", "kraft-log", logs, follow))
+        if request_logs:
+            queries.append(_start(spark, store, "request", "request-log", request_logs, follow))
         if logs and follow is not None:
             queries.append(_start_windows(spark, store, logs))
         _await(queries, follow)
@@ -105,18 +114,30 @@ def _refuse_unreadable(logs: Sequence[str], request_logs: Sequence[str]) -> None
         find_request_files(request_logs)
 
 
+def _start_files(
+    spark: SparkSession, store: Store, paths: Sequence[str], follow: threading.Event | None
+) -> StreamingQuery:
+    table = Path(store.path("bronze", "metadata_record")).resolve()
+    files = _stream(spark, "kraft-log-files", paths, table=str(table))
+    writer = files.writeStream.option("checkpointLocation", store.checkpoint("metadata_record"))
+    return _triggered(writer, follow).foreachBatch(partial(add_files, table)).start()
+
+
 def _start(
     spark: SparkSession, store: Store, table: str, source: str, paths: Sequence[str], follow: threading.Event | None
 ) -> StreamingQuery:
     writer = _stream(spark, source, paths).writeStream.format("parquet")
     writer = writer.option("checkpointLocation", store.checkpoint(table))
-    writer = writer.trigger(availableNow=True) if follow is None else writer.trigger(processingTime="1 second")
-    return writer.start(store.path("bronze", table))
+    return _triggered(writer, follow).start(store.path("bronze", table))
+
+
+def _triggered(writer: DataStreamWriter, follow: threading.Event | None) -> DataStreamWriter:
+    return writer.trigger(availableNow=True) if follow is None else writer.trigger(processingTime="1 second")
 
 
 def _start_windows(spark: SparkSession, store: Store, paths: Sequence[str]) -> StreamingQuery:
     store.forget_windows_of_release_0_1()
-    windows = _stream(spark, "closed-windows", paths, states=store.checkpoint("window_state"))
+    windows = _stream(spark, "closed-windows", paths, states=str(Path(store.checkpoint("window_state")).resolve()))
     writer = windows.writeStream.format("parquet").option("checkpointLocation", store.checkpoint("closed_window"))
     return writer.trigger(processingTime="1 second").start(store.path("live", "closed_window"))
 
@@ -159,12 +180,20 @@ def _build_silver(spark: SparkSession, store: Store) -> None:
     records, problems = silver.split_records(store.read(spark, "bronze", "metadata_record"))
     store.write("silver", "topic", silver.topics(records.others))
     topic = store.read(spark, "silver", "topic")
-    store.write("silver", "partition_version", silver.partition_versions(records.of_partitions, topic, records.others))
-    store.write("silver", "broker_version", silver.broker_versions(records.others))
-    store.write("silver", "config_version", silver.config_versions(records.others, topic))
-    store.write("quarantine", "metadata_record", problems)
-    lines = store.read(spark, "bronze", "request")
-    store.write("quarantine", "request", lines.where(F.col("problem").isNotNull()))
+
+    def write_small_tables() -> None:
+        store.write("silver", "broker_version", silver.broker_versions(records.others))
+        store.write("silver", "config_version", silver.config_versions(records.others, topic))
+        store.write("quarantine", "metadata_record", problems)
+        lines = store.read(spark, "bronze", "request")
+        store.write("quarantine", "request", lines.where(F.col("problem").isNotNull()))
+
+    # Spark plans the small tables on one core, while the others make the large one.
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        small_tables = beside.submit(write_small_tables)
+        versions = silver.partition_versions(records.of_partitions, topic, records.others)
+        store.write("silver", "partition_version", versions)
+        small_tables.result()
 
 
 def _counts(spark: SparkSession, store: Store) -> dict[str, int]:
