@@ -93,7 +93,10 @@ class ServerAnswers:
         found = await self._read_once(answer)
         if not found.is_final and answer.wait_ms:
             await self._wait(answer.wait_ms, found)
-            found = await self._read_once(answer)
+            if self._log.end_offset > found.end_offset:
+                found = await self._read_once(answer)
+            else:
+                self._note(found)
         if found.warning:
             self._events.warning_rarely("an observer is ahead of the metadata log", reason=found.warning)
         answer.response = found.response
@@ -103,9 +106,12 @@ class ServerAnswers:
             found = answer.read(self._log_on_event_loop)
         except NeedsThread:
             found = await self._read_records(answer)
+        self._note(found)
+        return found
+
+    def _note(self, found: LogPart) -> None:
         if found.fetched is not None:
             self._observe(found.fetched)
-        return found
 
     async def _read_records(self, answer: LogAnswer) -> LogPart:
         async with self._readers:
