@@ -6,9 +6,11 @@ call.
 
 import argparse
 import json
+import shutil
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -105,16 +107,27 @@ def _refuse_used(out: Path) -> None:
 
 
 def _write(out: Path, cloned: Cloned) -> None:
-    folder = out / LOG_FOLDER
-    now_ms = time.time_ns() // 1_000_000
-    path = segment_path(folder, 0)
-    with os_errors_as_log_errors("write", path):
-        folder.mkdir()
-        path.write_bytes(log_bytes(cloned.records, now_ms, encode_leader_change(0, EPOCH, now_ms)))
-    replace_file(out / META_PROPERTIES, f"version=1\nnode.id=-1\ncluster.id={cloned.cluster_id}\n")
+    """The log comes last, so that there is no twin of half a clone. Raises LogError, and leaves `out` empty then."""
     sizes = [[str(partition), size] for partition, size in cloned.sizes.items()]
-    replace_file(out / SIZES_FILE, json.dumps(sizes) + "\n")
-    replace_file(out / STATIC_CONFIGS_FILE, cloned.static.stored().as_text() + "\n")
+    try:
+        replace_file(out / META_PROPERTIES, f"version=1\nnode.id=-1\ncluster.id={cloned.cluster_id}\n")
+        replace_file(out / SIZES_FILE, json.dumps(sizes) + "\n")
+        replace_file(out / STATIC_CONFIGS_FILE, cloned.static.stored().as_text() + "\n")
+        _write_log(segment_path(out / LOG_FOLDER, 0), cloned)
+    except LogError:
+        with suppress(OSError):
+            for path in out.iterdir():  # it was empty
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        raise
+
+
+def _write_log(path: Path, cloned: Cloned) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    part = path.with_suffix(".part")
+    with os_errors_as_log_errors("write", path):
+        path.parent.mkdir()
+        part.write_bytes(log_bytes(cloned.records, now_ms, encode_leader_change(0, EPOCH, now_ms)))
+        part.replace(path)
 
 
 def _say(line: str, exit_code: int) -> int:

@@ -79,7 +79,7 @@ class FollowedLog:
         self._newest = NewestBatches()
         self._file: int | None = None
         self.broken_bytes = 0
-        """The bytes behind the last whole batch, which stay until the leader has sent what comes there."""
+        """Behind the last whole batch, or behind a lost snapshot. They stay until the leader has replaced them."""
         self._broken_files: list[Path] = []
         try:
             self.identity = _load_identity(data_dir)
@@ -185,9 +185,7 @@ class FollowedLog:
 
     def last_committed(self) -> KeptBatch | None:
         """The last batch that can change no more; None: it is not known."""
-        batch = self._newest.last_below(self.high_watermark)
-        # The epoch before the first batch is not known if the snapshot before it is lost.
-        return batch if batch is not None and (batch.epoch_before or not batch.base_offset) else None
+        return self._newest.last_below(self.high_watermark)
 
     def compare(self, batch: KeptBatch, records: bytes) -> None:
         """Compare a committed batch with what the leader has at its offset. Raises Diverged."""
@@ -205,6 +203,7 @@ class FollowedLog:
     def begin_anew(self, snapshot: SnapshotFile) -> None:
         """The log begins behind a snapshot that was fetched whole; what was before it is removed."""
         self._close_file()
+        self._broken_files = [path for path in self._broken_files if path != snapshot.path]  # it has been replaced
         self._remove_broken()
         with os_errors_as_log_errors("remove the log before the snapshot in", self._folder):
             for segment in self._segments:
@@ -285,36 +284,41 @@ class FollowedLog:
 
     def _newest_snapshot(self) -> SnapshotId | None:
         for snapshot in reversed(list_snapshots(self._folder)):
-            with suppress(CorruptSnapshot):
+            try:
                 check_snapshot(snapshot)
                 return SnapshotId(snapshot.end_offset, snapshot.leader_epoch)
+            except CorruptSnapshot:
+                self._leave_out(snapshot.path)
         return None
+
+    def _leave_out(self, path: Path) -> None:
+        with os_errors_as_log_errors("read", path):
+            self.broken_bytes += path.stat().st_size
+        self._broken_files.append(path)
 
     def _recover(self) -> None:
         """Read the headers of all batches; everything from the first broken one on does not count."""
         found = list_segments(self._folder)
-        if found and (self.snapshot is None or found[0].base_offset < self.end_offset):
+        if found and self.snapshot is not None and found[0].base_offset < self.end_offset:
             self.end_offset = found[0].base_offset
         is_broken = False
         for base_offset, path in found:
+            if is_broken or base_offset != self.end_offset:
+                is_broken = True
+                self._leave_out(path)
+                continue
             with os_errors_as_log_errors("read", path):
-                size = path.stat().st_size
-                if is_broken or base_offset != self.end_offset:
-                    self.broken_bytes += size
-                    is_broken = True
-                    self._broken_files.append(path)
-                    continue
-                is_broken = self._read_segment(_Segment(base_offset, path), size)
+                is_broken = self._read_segment(_Segment(base_offset, path), path.stat().st_size)
         if self.snapshot is not None and self.end_offset < self.snapshot.end_offset:
-            self.broken_bytes += sum(segment.size for segment in self._segments)
-            self._broken_files += [segment.path for segment in self._segments]
+            for segment in self._segments:
+                self._leave_out(segment.path)
             self._segments, self._epochs = [], []
             self._newest.cut(0)
             self.end_offset = self.snapshot.end_offset
 
     def _remove_broken(self) -> None:
         """Cut off what does not count."""
-        if not self.broken_bytes and not self._broken_files:
+        if not (self.broken_bytes or self._broken_files):
             return
         with os_errors_as_log_errors("cut", self._folder):
             for path in self._broken_files:

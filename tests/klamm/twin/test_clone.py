@@ -1,5 +1,7 @@
 """What `klamm clone` makes of a cluster's answers: a log from which a cluster with the same metadata begins."""
 
+import resource
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,26 @@ def test_a_directory_that_is_used_is_left_alone(tmp_path: Path, capsys: pytest.C
     assert cloned("127.0.0.1:1", tmp_path) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "is not empty (it holds 'letter.txt')" in line
+
+
+@pytest.mark.parametrize("most_bytes", [10, 2_000])
+async def test_a_disk_without_room_leaves_an_empty_directory(tmp_path: Path, most_bytes: int) -> None:
+    """The first limit is too small for every file, and the second one for the log."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+    async with klamm.Cluster(brokers=3) as cluster, klamm.AdminClient(cluster.bootstrap_servers) as admin:
+        await admin.create_topics([klamm.NewTopic("wide", 50, 3)])
+        command = [sys.executable, "-m", "klamm", "clone", "--bootstrap-server", cluster.bootstrap_servers, "--out"]
+        ended = await trio.run_process(
+            [*command, str(tmp_path / "copy")], check=False, capture_stderr=True, preexec_fn=limit
+        )
+        file = "meta.properties" if most_bytes == 10 else f"__cluster_metadata-0/{0:020}.log"
+        assert ended.returncode == 1
+        assert ended.stderr.decode() == f"klamm clone: cannot write {tmp_path / 'copy' / file}: File too large\n"
+        assert not list((tmp_path / "copy").iterdir())
+        assert await trio.to_thread.run_sync(cloned, cluster.bootstrap_servers, tmp_path / "copy") == 0
 
 
 def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

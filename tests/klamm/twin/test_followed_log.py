@@ -197,14 +197,37 @@ def test_a_batch_that_was_cut_off_is_not_compared(opened: Callable[[], FollowedL
     assert committed.base_offset == 0
 
 
-def test_a_log_without_the_snapshot_before_it_is_not_compared(opened: Callable[[], FollowedLog]) -> None:
+@pytest.mark.parametrize("damage", ["truncated", "lost"])
+@pytest.mark.parametrize("leader", ["has the same snapshot", "has a newer snapshot", "has the whole log"])
+def test_a_log_whose_snapshot_is_damaged_is_fetched_anew(
+    opened: Callable[[], FollowedLog], damage: str, leader: str
+) -> None:
+    """A twin cannot be made of what is behind the snapshot, however the log goes on there."""
     log = opened()
-    log.begin_anew(snapshot_in(log.folder, 7))
+    whole = snapshot_in(log.folder, 7)
+    content = whole.path.read_bytes()
+    log.begin_anew(whole)
     log.append(batch(7, 3))
     log.note_high_watermark(8)
     log.keep_state()
-    next(log.folder.glob("*.checkpoint")).unlink()
-    assert opened().last_committed() is None
+    if damage == "truncated":
+        whole.path.write_bytes(content[:-1])
+    else:
+        whole.path.unlink()
+    log = opened()
+    damaged = len(content) - 1 if damage == "truncated" else 0
+    assert (log.end_offset, log.last_epoch, log.broken_bytes) == (0, 0, damaged + len(batch(7, 3)))
+    assert stored(log) == batch(7, 3)
+    assert log.last_committed() is None
+    if leader == "has the whole log":
+        log.append(batch(0, 1, count=2))
+        assert (stored(log), list(log.folder.glob("*.checkpoint"))) == (batch(0, 1, count=2), [])
+    else:
+        fetched = snapshot_in(log.folder, 9 if leader == "has a newer snapshot" else 7)
+        log.begin_anew(fetched)
+        assert (stored(log), list(log.folder.glob("*.checkpoint"))) == (b"", [fetched.path])
+        assert log.end_offset == fetched.end_offset
+    assert log.broken_bytes == 0
 
 
 @pytest.mark.parametrize(
