@@ -16,7 +16,7 @@ import klamm
 from klamm import AdminClient, ConfigAlteration, ConfigEntry, ConfigResource, ResourceConfigs
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.transactions import init_producer_id
-from tools.predictions.running import run_cases
+from tools.predictions.running import run_cases, run_named
 from tools.toolchain_checks.java_process import Java
 from tools.toolchain_checks.real_cluster import BROKERS, RealCluster
 from tools.toolchain_checks.report import Report, expect
@@ -86,6 +86,10 @@ def check_twins(report: Report, java: Java, cluster: RealCluster) -> None:
         lines: list[str] = []
         found = trio.run(run_cases, cluster, java.folder / "predicted", range(CASES), CASES_SEED, lines.append)
         expect(all(case.is_as_predicted for case in found), "\n".join(lines))
+    with report.check("cases that were once predicted wrongly do to the cluster what a twin predicts"):
+        told: list[str] = []
+        found = trio.run(partial(run_named, cluster, java.folder / "named", told.append, stops_brokers=False))
+        expect(bool(found) and all(case.is_as_predicted for case in found), "\n".join(told))
     with report.check("klamm try loses a broker of the twin"):
         steps = java.folder / "changes.json"
         steps.write_text(json.dumps({"steps": [{"lose-broker": BROKERS[1]}]}), encoding="utf-8")
