@@ -12,6 +12,7 @@ from klamm.controller.log_records import Record
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.replay import ReplayError, replay
 from klamm.controller.metadata_log import MetadataLog
+from klamm.controller.snapshot_order import PartitionsInOrder
 from klamm.protocol.record_batch import Batch
 from klamm.protocol.records.transactions import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 
@@ -22,8 +23,10 @@ def restore(image: MetadataImage, log: MetadataLog) -> bool:
     """Replay the log into an empty image. Returns whether the log ends inside of a transaction, whose records were left
     out: AbortTransactionRecord has to follow. Raises LogError and ReplayError."""
     if log.snapshot is not None:
+        partitions = PartitionsInOrder()
         for batch in _of_records(log.read_snapshot()):
-            replay(image, batch.contents, batch.base_offset)
+            replay(image, partitions.take(batch.contents), batch.base_offset)
+        replay(image, partitions.rest(), log.snapshot.end_offset)
         # The records of a snapshot have offsets of their own, beginning with 0.
         image.next_offset = log.snapshot.end_offset
     held: list[Record] | None = None
