@@ -9,6 +9,7 @@ The event loop appends: only it changes `_parts`. One worker thread at a time wr
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -25,6 +26,7 @@ from klamm.controller.metadata_log_reader import SnapshotId
 from klamm.protocol.record_batch import (
     Batch,
     BatchBuilder,
+    CorruptBatch,
     decode_batch,
     decode_batch_header,
     decode_batches,
@@ -36,6 +38,16 @@ MAX_MEMORY_LOG_BYTES: Final = 2 << 30
 """The most bytes behind the newest snapshot; an append beyond it is refused, which ends the server."""
 SNAPSHOT_SHARE: Final = 8
 """A snapshot is urgent when the log has reached this part of its limit, 256 MiB, however few records it has."""
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Raises LogError for a record of a kind or version that Klamm does not know: a copy is read without a look at its
+    records."""
+    try:
+        yield
+    except CorruptBatch as error:
+        raise LogError(f"the metadata log cannot be read: {error.reason}") from error
 
 
 class MemoryPart:
@@ -147,12 +159,14 @@ class MemoryLog:
         self._refuse_if_broken()
         newest = self.newest_snapshot
         first_offset = newest.id.end_offset if newest else 0
-        for batch in [batch for part in self.parts() if part.base_offset >= first_offset for batch in part.batches]:
-            yield decode_batch(batch, 0)
+        with _readable():
+            for batch in [batch for part in self.parts() if part.base_offset >= first_offset for batch in part.batches]:
+                yield decode_batch(batch, 0)
 
     def read_snapshot(self) -> Iterator[Batch]:
         newest = self.newest_snapshot
-        return iter(()) if newest is None else decode_batches(newest.data)
+        with _readable():
+            yield from () if newest is None else decode_batches(newest.data)
 
     def reader(self) -> MemoryReader:
         return MemoryReader(self)

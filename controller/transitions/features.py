@@ -107,7 +107,7 @@ def _cluster_min_isr(settings: Settings) -> ConfigRecord:
 
 def refuse_other_metadata_version(image: MetadataImage, settings: Settings) -> None:
     """Raise ReplayError if the log has a metadata.version in which Klamm writes no records, or another one than the
-    settings ask for.
+    settings ask for, or a feature or a level of one that only newer releases support.
 
     Klamm supports the versions that Apache Kafka 4.3 supports: every one since 3.3.
     """
@@ -120,6 +120,11 @@ def refuse_other_metadata_version(image: MetadataImage, settings: Settings) -> N
         )
     if asked is not None and level != asked:
         raise ReplayError(f"the metadata log is at {METADATA_VERSION} {level}, and {asked} is asked for")
+    for name, found in image.features.items():
+        highest = SUPPORTED_FEATURES.get(name, (0, 0))[1]
+        if found > highest:
+            supports = f"supports it only up to level {highest}" if highest else "does not know this feature"
+            raise ReplayError(f"the metadata log is at level {found} of {name}, and Klamm {supports}")
     if level < FIRST_LEVEL_WITH_LOG_DIRS and _has_several_log_dirs(settings):
         first = METADATA_VERSIONS[FIRST_LEVEL_WITH_LOG_DIRS]
         raise ReplayError(

@@ -140,6 +140,24 @@ def test_the_metadata_version_of_a_cluster_can_be_raised() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("name", "level", "reason"),
+    [
+        ("share.version", 1, None),
+        ("share.version", 2, "at level 2 of share.version, and Klamm supports it only up to level 1$"),
+        ("future.version", 1, "at level 1 of future.version, and Klamm does not know this feature$"),
+    ],
+)
+def test_a_feature_of_newer_releases_is_refused(name: str, level: int, reason: str | None) -> None:
+    image = new_image()
+    apply(image, FeatureLevelRecord(name=name, feature_level=level))
+    if reason is None:
+        refuse_other_metadata_version(image, Settings())
+    else:
+        with pytest.raises(ReplayError, match=reason):
+            refuse_other_metadata_version(image, Settings())
+
+
 def test_a_log_that_names_no_metadata_version_is_refused() -> None:
     with pytest.raises(ReplayError, match=r"at metadata\.version none"):
         refuse_other_metadata_version(MetadataImage(), Settings())

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import pytest
 
 import klamm
@@ -13,6 +14,8 @@ from klamm.controller.log.data_dir import LOG_FOLDER
 from klamm.controller.log.epoch import encode_leader_change
 from klamm.controller.log.past import read_past
 from klamm.controller.settings import Settings
+from klamm.protocol.record_batch import check_batch, decode_batch_header, encode_batch
+from klamm.protocol.records.cluster import FeatureLevelRecord
 from klamm.protocol.uuid import ZERO_UUID
 from tests.controller.snapshots import lasting_facts
 
@@ -125,9 +128,44 @@ def _empty(data_dir: Path) -> None:
         path.unlink()
 
 
+def _with_record_of_a_newer_release(path: Path, topic: str) -> None:
+    """The TopicRecord becomes one of kind 120, in a batch whose checksum is right."""
+    raw, start = bytearray(path.read_bytes()), 0
+    kind = raw.index(b"\1\2\0" + bytes([len(topic) + 1]) + topic.encode()) + 1
+    while (end := check_batch(bytes(raw), start)) <= kind:
+        start = end
+    raw[kind] = 120
+    raw[start + 17 : start + 21] = google_crc32c.value(bytes(raw[start + 21 : end])).to_bytes(4, "big")
+    path.write_bytes(bytes(raw))
+
+
+def _newer_record_in_the_log(data_dir: Path) -> None:
+    _with_record_of_a_newer_release(max((data_dir / LOG_FOLDER).glob("*.log")), "behind")
+
+
+def _newer_record_in_the_snapshot(data_dir: Path) -> None:
+    _with_record_of_a_newer_release(next((data_dir / LOG_FOLDER).glob("*.checkpoint")), "before")
+
+
+def _with_feature(name: str, level: int) -> Callable[[Path], None]:
+    def spoil(data_dir: Path) -> None:
+        past = read_past(data_dir)
+        end = decode_batch_header(past.batches[-1], 0).last_offset + 1
+        batch = encode_batch(end, past.leader_epoch, 0, [FeatureLevelRecord(name=name, feature_level=level)])
+        with max((data_dir / LOG_FOLDER).glob("*.log")).open("ab") as file:
+            file.write(batch)
+
+    return spoil
+
+
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
+        (_newer_record_in_the_log, "the metadata log cannot be read: .* no metadata record 120 of version 0"),
+        (_newer_record_in_the_snapshot, "the metadata log cannot be read: .* no metadata record 120 of version 0"),
+        (_with_feature("metadata.version", 99), "is at metadata.version 99, and Klamm supports only"),
+        (_with_feature("share.version", 9), "is at level 9 of share.version, and Klamm supports it only up to"),
+        (_with_feature("future.version", 1), "is at level 1 of future.version, and Klamm does not know"),
         (_without_snapshot, "offsets 0 to .* are missing"),
         (_damaged, "is corrupt at byte"),
         (_empty, "has no metadata log"),
