@@ -12,11 +12,13 @@ from typing import Any
 from klamm.broker.handlers.alter_replica_log_dirs import refuse_moves
 from klamm.broker.handlers.batches_written import ACKS_OF_NONE
 from klamm.controller.core import Call
+from klamm.controller.handlers.scram.alter_user_scram_credentials import refuse_users
 from klamm.protocol.api import Api
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fields import Array, Message, WireField, wire_fields
 from klamm.protocol.messages.brokers.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from klamm.protocol.messages.data.produce import ProduceRequest
+from klamm.protocol.messages.security.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 
 NAMES = frozenset(
     {"name", "topic", "topic_id", "topic_name", "resource_type", "resource_name", "index", "partition", "partition_id",
@@ -44,6 +46,8 @@ def refused_whole(api: Api[Any, Any], version: int, request: Message, code: Erro
     """The response that refuses all of a request with one error code. None if the response has no error code."""
     if isinstance(request, AlterReplicaLogDirsRequest):  # its items are by directory, and their results are not
         return refuse_moves(request, code)
+    if isinstance(request, AlterUserScramCredentialsRequest):  # its two arrays have one array of results
+        return refuse_users(request, code)
     response = api.response
     fields = _fields(response, version)
     if named := _code(fields):

@@ -135,11 +135,12 @@ class ServerAnswers:
             raise ServerStops
 
     async def _forward(self, answer: Forwarded, forwarder: Client, hold: Callable[[int], None]) -> EnvelopeResponse:
+        principal = _principal(answer.principal)  # as in Kafka, before the address
         client = Client(
             forwarder.listener,
             None,
             _host(answer.client_address),
-            _principal(answer.principal),
+            principal,
             forwarder.software_name,
             forwarder.software_version,
             forwarder.listener_name,

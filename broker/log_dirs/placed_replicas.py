@@ -15,7 +15,7 @@ import numpy as np
 
 from klamm.broker.log_dirs.directories import LogDir, LogDirs
 from klamm.controller.metadata.broker import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
-from klamm.controller.metadata.columns import DEAD, among
+from klamm.controller.metadata.columns import among
 from klamm.controller.metadata.delta import Delta, IntColumn, PartitionRows
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.metadata.partition import LogKey
@@ -174,7 +174,7 @@ class PlacedReplicas:
         for table in image.partitions.tables.values() if wanted else ():
             at = slice(0, table.count)
             has = (among(table.directories[at], wanted) & (table.replicas[at] >= 0)).any(axis=1)
-            rows = np.flatnonzero(has & (table.topic_row[at] != DEAD))
+            rows = np.flatnonzero(has)
             if len(rows):
                 found.add_run(table.topic_row[rows], table.partition_index[rows])
         self._queue.extend(found.by_topic())
@@ -209,12 +209,13 @@ class PlacedReplicas:
         return min(open_ones, key=lambda one: self._counts.get(one.directory_id, 0), default=None)
 
     def _count(self, image: MetadataImage) -> dict[Uuid, int]:
-        """The number of replicas in each log directory. A topic that was deleted no longer counts."""
+        """The number of replicas in each log directory. A topic that was deleted no longer counts: its rows have no
+        replicas."""
         ids = image.partitions.directory_ids.ids
         counts = np.zeros(len(ids), dtype=np.int64)
         for table in image.partitions.tables.values():
             at = slice(0, table.count)
-            held = table.directories[at][(table.replicas[at] >= 0) & (table.topic_row[at] != DEAD)[:, None]]
+            held = table.directories[at][table.replicas[at] >= 0]
             counts += np.bincount(held, minlength=len(ids))
         found = dict(zip(ids, counts.tolist(), strict=True))
         for chosen in self._chosen.values():

@@ -30,6 +30,8 @@ PROTOCOL_BETWEEN_BROKERS = "security.inter.broker.protocol"
 CONTROLLERS = "controller.listener.names"
 DEFAULT_CONTROLLER = "CONTROLLER"
 DEFAULT_NAME = SecurityProtocol.PLAINTEXT.name
+_FOR_REAL_BROKERS = "sasl.mechanism.controller.protocol"
+"""The mechanism with which a real broker logs in to the controller. Only real brokers that share the file use it."""
 _OF_BROKERS = frozenset({LISTENERS, ADVERTISED, PROTOCOL_MAP, BETWEEN_BROKERS, PROTOCOL_BETWEEN_BROKERS})
 
 
@@ -84,7 +86,7 @@ def plan_listeners(
 
 def warn_of_security(settings: Settings, plan: ListenerPlan) -> list[str]:
     """One warning with the names of TLS and SASL configs that have no effect; all of them, if no listener has TLS or
-    SASL."""
+    SASL. With a controller's listener, real brokers may share the file: what only they use is not named."""
     every = [settings.static_configs, *settings.broker_static_configs.values()]
     names = sorted({name for configs in every for name in configs if is_of_security(name)})
     reason = "no listener uses TLS or SASL"
@@ -93,6 +95,8 @@ def warn_of_security(settings: Settings, plan: ListenerPlan) -> list[str]:
 
         reason = "TLS and SASL here do not use them"
         names = [name for name in names if not effect_of(name).is_obeyed]
+        if plan.controller is not None:
+            names = [name for name in names if name != _FOR_REAL_BROKERS]
     if not names:
         return []
     more = f" and {len(names) - MAX_SHOWN_NAMES} more" if len(names) > MAX_SHOWN_NAMES else ""

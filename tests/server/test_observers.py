@@ -187,6 +187,7 @@ async def test_a_broker_forwards_requests_for_tokens_of_its_clients(autojump_clo
         (create_topics.API, {"who": principal(version=1)}, ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
         (create_topics.API, {"who": principal()[:-3]}, ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
         (create_topics.API, {"address": b"\x7f\0\0"}, ErrorCode.INVALID_REQUEST),
+        (metadata.API, {"who": b"", "address": b""}, ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
     ],
     ids=[
         "Metadata",
@@ -197,6 +198,7 @@ async def test_a_broker_forwards_requests_for_tokens_of_its_clients(autojump_clo
         "version 1",
         "cut",
         "an address of 3 bytes",
+        "neither principal nor address",
     ],
 )
 async def test_what_cannot_be_forwarded_is_refused(

@@ -82,6 +82,15 @@ def handle_alter_user_scram_credentials(
     return Outcome(_response({**results, **errors}), records)
 
 
+def refuse_users(request: AlterUserScramCredentialsRequest, code: ErrorCode) -> AlterUserScramCredentialsResponse:
+    """The response that refuses each user of the request once with an error code, in Kafka's order: that of Java's
+    strings."""
+    every: list[_Change] = [*request.deletions, *request.upsertions]
+    names = {change.name for change in every}
+    in_order = sorted(names, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
+    return _response(dict.fromkeys(in_order, ApiError(code)))
+
+
 def _fault(image: MetadataImage, change: _Change) -> ApiError | None:
     if change.mechanism not in DIGESTS:
         return _UNKNOWN

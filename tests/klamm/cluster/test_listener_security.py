@@ -68,6 +68,22 @@ def test_settings_without_effect_are_named() -> None:
     assert plan.warnings == ("TLS and SASL here do not use them, so these configs have no effect: sasl.login.class",)
 
 
+def test_what_only_real_brokers_use_is_named_where_none_can_join() -> None:
+    """Real brokers share the file with the controller."""
+    configs = {**SASL, "sasl.mechanism.controller.protocol": "PLAIN"}
+    names = "sasl.mechanism.controller.protocol"
+    alone = plan_cluster(checked_options({"configs": configs}), {}, FREE_PORTS)
+    assert [warning for warning in alone.warnings if names in warning] == [
+        f"TLS and SASL here do not use them, so these configs have no effect: {names}"
+    ]
+    options = checked_options({"configs": configs, "controller_listener": "127.0.0.1:0"})
+    assert not any(names in warning for warning in plan_cluster(options, {}, FREE_PORTS).warnings)
+    options = checked_options({"configs": {**configs, "sasl.login.class": "x"}, "controller_listener": "127.0.0.1:0"})
+    assert plan_cluster(options, {}, FREE_PORTS).warnings == (
+        "TLS and SASL here do not use them, so these configs have no effect: sasl.login.class",
+    )
+
+
 WITHOUT_MECHANISMS = {name: value for name, value in SASL.items() if name != "sasl.enabled.mechanisms"}
 WITHOUT_JAAS = {name: value for name, value in SASL.items() if name != JAAS}
 

@@ -51,6 +51,16 @@ async def test_replicas_are_spread_and_the_metadata_say_where_they_are() -> None
         assert abs(len(held[FIRST]) - len(held[SECOND])) <= 1
 
 
+async def test_replicas_of_deleted_topics_do_not_count() -> None:
+    async with klamm.Cluster(brokers=1, log_dirs=2, clock="manual") as cluster:
+        for name, paths in (("kept", [FIRST, SECOND]), ("gone", [FIRST, SECOND, FIRST])):
+            await cluster.create_topic(name, len(paths), 1)
+            assert [directories(cluster, index, name)[1] for index in range(len(paths))] == paths
+        await cluster.delete_topic("gone")
+        await cluster.create_topic(TOPIC, 2, 1)
+        assert [directories(cluster, index)[1] for index in range(2)] == [FIRST, SECOND]
+
+
 async def test_one_directory_is_as_before_and_needs_no_assignment() -> None:
     async with klamm.Cluster(brokers=1, configs={"log.dirs": "/data/a, /data/a"}, clock="manual") as cluster:
         end = cluster._up._parts.controller.log_end_offset

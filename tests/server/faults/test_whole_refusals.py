@@ -15,6 +15,7 @@ from klamm.protocol.messages.groups import (
     find_coordinator,
 )
 from klamm.protocol.messages.offsets import offset_fetch
+from klamm.protocol.messages.security import alter_user_scram_credentials as scram
 from klamm.protocol.messages.shares import describe_share_group_offsets as share_offsets
 from klamm.protocol.messages.transactions import describe_transactions, write_txn_markers
 from klamm.server.bug_answers import refused_whole
@@ -66,3 +67,14 @@ def test_keys_transactions_and_producers() -> None:
     (found,) = refused(write_txn_markers.API, write_txn_markers.WriteTxnMarkersRequest(markers=[marker])).markers
     assert found.producer_id == 7
     assert by_name(found.topics[0].partitions, "partition_index") == [(3, CODE)]
+
+
+def test_each_user_once_in_kafka_s_order() -> None:
+    """Kafka sorts the names as Java's strings: a character above U+FFFF comes before U+FFFD."""
+    request = scram.AlterUserScramCredentialsRequest(
+        deletions=[scram.ScramCredentialDeletion(name=name) for name in ("z", "\ufffd", "b")],
+        upsertions=[scram.ScramCredentialUpsertion(name=name) for name in ("b", "\U0001f600", "a", "")],
+    )
+    answer = refused(scram.API, request)
+    assert by_name(answer.results, "user") == [(name, CODE) for name in ("", "a", "b", "z", "\U0001f600", "\ufffd")]
+    assert refused(scram.API, scram.AlterUserScramCredentialsRequest()).results == []
