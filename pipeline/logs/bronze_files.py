@@ -22,6 +22,8 @@ from klamm.pipeline.logs.metadata_rows import read_pieces
 SINK_LOG: Final = "_spark_metadata"
 COMPACT_INTERVAL: Final = 10
 """Spark's default for spark.sql.streaming.fileSink.log.compactInterval."""
+KEPT_SECONDS: Final = 600.0
+"""A list that a later one contains is deleted after this time, Spark's default: somebody may be reading it."""
 _COMPACT: Final = ".compact"
 _VERSION: Final = "v1"
 _ROWS_AT_ONCE: Final = 250_000
@@ -83,6 +85,17 @@ def add_to_table(folder: Path, batch_id: int, files: Collection[WrittenFile]) ->
     part = log / f".{name}.{uuid.uuid4()}.tmp"
     part.write_text("\n".join([_VERSION, *lines]), encoding="utf-8")
     part.replace(log / name)
+    if name.endswith(_COMPACT):
+        _delete_before(log, batch_id - COMPACT_INTERVAL, (log / name).stat().st_mtime - KEPT_SECONDS)
+
+
+def _delete_before(log: Path, batch_id: int, modified: float) -> None:
+    """Delete the lists of micro-batches before the last but one whole list that were written before this time."""
+    for path in log.iterdir():
+        number = path.name.removesuffix(_COMPACT)
+        if number.isdecimal() and int(number) < batch_id and path.stat().st_mtime < modified:
+            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # Spark writes checksums
+            path.unlink()
 
 
 def _entry(file: WrittenFile) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Parquet files of bronze: the rows of the pieces, and the lists of files as Spark's own sink writes them."""
 
 import json
+import os
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -9,7 +10,7 @@ import pytest
 from klamm.pipeline.errors import PipelineError
 from klamm.pipeline.logs import bronze_files
 from klamm.pipeline.logs.arrow_rows import ROW
-from klamm.pipeline.logs.bronze_files import SINK_LOG, WrittenFile, add_to_table, write_pieces
+from klamm.pipeline.logs.bronze_files import KEPT_SECONDS, SINK_LOG, WrittenFile, add_to_table, write_pieces
 from klamm.pipeline.logs.metadata_logs import find_metadata_logs
 from klamm.pipeline.logs.metadata_pieces import Piece, cut_log
 from klamm.protocol.fields import Message
@@ -64,7 +65,7 @@ def test_of_a_failed_task_no_file_remains(log: Path, tmp_path: Path) -> None:
 
 def _files(log: Path) -> dict[str, list[str]]:
     found = {}
-    for path in log.iterdir():
+    for path in log.glob("[0-9]*"):
         version, *lines = path.read_text().split("\n")
         assert version == "v1"
         found[path.name] = [json.loads(line)["path"].rpartition("/")[2] for line in lines]
@@ -84,6 +85,24 @@ def test_the_files_of_each_micro_batch_are_listed_once(tmp_path: Path) -> None:
                 list(every) if batch in (9, 19) else names
             )
     assert _files(tmp_path / SINK_LOG) == expected
+
+
+def test_old_lists_are_deleted_when_two_whole_lists_have_their_files(tmp_path: Path) -> None:
+    log = tmp_path / SINK_LOG
+    for batch in range(29):
+        add_to_table(tmp_path, batch, [WrittenFile(str(tmp_path / str(batch)), 1, 2)])
+        for name in (str(batch), f"{batch}.compact"):
+            if (log / name).exists() and batch != 12:
+                newest = (log / name).stat().st_mtime
+                os.utime(log / name, (newest, newest - KEPT_SECONDS - 5))
+        (log / f".{batch}.crc").write_text("")
+    assert {path.name for path in log.glob("[0-9]*")} >= {"9.compact", *map(str, range(10, 19))}
+    assert not (log / "8").exists()
+    assert not (log / ".8.crc").exists()
+    add_to_table(tmp_path, 29, [])
+    left = {"12", "19.compact", *map(str, range(20, 29)), "29.compact"}
+    assert {path.name for path in log.glob("[0-9]*")} == left
+    assert _files(log)["29.compact"] == [str(batch) for batch in range(29)]
 
 
 def test_an_entry_is_one_of_sparks(tmp_path: Path) -> None:
