@@ -11,7 +11,7 @@ from klamm.assignment.kafka.java_random import JavaRandom
 from klamm.assignment.kafka.rack_order import rack_alternated_order
 from klamm.assignment.kafka.round_robin import place_round_robin
 from klamm.assignment.kafka.striped import place_striped
-from klamm.assignment.place import MAX_PLACEHOLDERS, Algorithm, PlacementSpec, place
+from klamm.assignment.place import MAX_PLACEHOLDERS, Algorithm, Asked, PlacementSpec, place, place_together
 from klamm.assignment.placeholders import fill_placeholders, rows_to_fill
 from klamm.assignment.rebalance import Rebalanced, rebalance
 from klamm.assignment.resize import grow, shrink
@@ -21,6 +21,7 @@ __all__ = [
     "MAX_PLACEHOLDERS",
     "NO_LIMIT",
     "Algorithm",
+    "Asked",
     "CannotPlace",
     "CannotPlaceReason",
     "ClusterView",
@@ -35,6 +36,7 @@ __all__ = [
     "place",
     "place_round_robin",
     "place_striped",
+    "place_together",
     "rack_alternated_order",
     "rebalance",
     "rows_to_fill",

@@ -7,33 +7,27 @@ that is, whenever any placement exists. Striped placement also uses fenced broke
 room. If there are fewer brokers than replicas in a row, placeholders fill the row (KIP-409).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from klamm.assignment.cluster_view import NO_LIMIT, BoolArray, ClusterView, Int32Array, Int64Array
+from klamm.assignment.cluster_view import NO_LIMIT, ClusterView, Int32Array, Int64Array
 from klamm.assignment.errors import CannotPlace, CannotPlaceReason
-from klamm.assignment.kafka.rack_order import rack_alternated_order
 from klamm.assignment.kafka.round_robin import place_validated, validate_round_robin
-from klamm.assignment.kafka.striped import Stripes, validate_striped
-from klamm.assignment.limited.fill_rows import fill_rows
-from klamm.assignment.limited.leaders import balance_leaders, leaders_first
-from klamm.assignment.limited.live_leaders import with_live_leaders
-from klamm.assignment.limited.quotas import rack_numbers, widest_quotas
+from klamm.assignment.kafka.striped import Stripes, place_stripes_together, validate_striped
+from klamm.assignment.limited.within_limits import ToPlace, place_within_limits
 from klamm.assignment.random_source import RandomSource, Rng, random_source
-from klamm.assignment.ranks import rank_within
 from klamm.assignment.wording import counted
 from klamm.quick_dataclasses import dataclass
 
 MAX_PLACEHOLDERS: Final = 16
 """The most placeholders in one row."""
 
-MAX_REPLICAS_WITH_EVENEST_LEADERS: Final = 1_000_000
-"""Up to this many replicas, leaders per broker are as even as possible. With more, brokers that are filled to their
-limit lead in proportion to their replicas, and only the leaders on other brokers are evened out. That takes linear
-time."""
+
+_NOTHING_PLACED: Final = np.empty((0, 0), dtype=np.int32)
 
 
 class Algorithm(Enum):
@@ -71,6 +65,27 @@ class PlacementSpec:
             raise ValueError(f"the smallest number of in-sync replicas is 1 or more, not {self.min_insync_replicas}")
 
 
+class Asked(NamedTuple):
+    """The arguments of `place`."""
+
+    view: ClusterView
+    spec: PlacementSpec
+    rng: Rng
+
+
+class _Draft(NamedTuple):
+    """A valid request."""
+
+    usable: ClusterView
+    """The brokers that may get replicas."""
+    spec: PlacementSpec
+    real: int
+    """The number of real replicas in each row."""
+    source: RandomSource
+    stripes: Stripes | None
+    """None for round robin."""
+
+
 def place(view: ClusterView, spec: PlacementSpec, rng: Rng) -> Int32Array:
     """The brokers of `spec.partitions` new partitions, int32[partitions, replication_factor]; column 0 leads.
 
@@ -78,25 +93,64 @@ def place(view: ClusterView, spec: PlacementSpec, rng: Rng) -> Int32Array:
     of the rows are placeholders. Raises CannotPlace: INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR and MIXED_RACKS in
     Kafka's order and words, decided by the number of brokers alone; then POLICY_VIOLATION for the limits (KIP-578).
     """
-    source = random_source(rng)
+    (placed,) = place_together([Asked(view, spec, rng)])
+    if isinstance(placed, CannotPlace):
+        raise placed
+    return placed
+
+
+def place_together(clusters: Sequence[Asked]) -> list[Int32Array | CannotPlace]:
+    """The result of `place` for each of several clusters, or the error that it raises. Every cluster has a random
+    number generator of its own.
+
+    For clusters with some 1,000 new partitions this is nearly twice as fast as one call for each.
+    """
+    results: list[Int32Array | CannotPlace] = []
+    drafts: dict[int, _Draft] = {}
+    for number, (view, spec, rng) in enumerate(clusters):
+        try:
+            drafts[number] = _draft(view, spec, random_source(rng))
+            results.append(_NOTHING_PLACED)
+        except CannotPlace as error:
+            results.append(error)
+    beyond = {}
+    for (number, draft), placed in zip(drafts.items(), _as_kafka_places(list(drafts.values())), strict=True):
+        if _within_limits(draft.usable, placed):
+            results[number] = _with_placeholders(placed, draft.spec.replication_factor)
+        else:
+            beyond[number] = draft
+    if beyond:
+        limited = place_within_limits([_without_kafka(draft) for draft in beyond.values()])
+        for (number, draft), placed in zip(beyond.items(), limited, strict=True):
+            results[number] = _with_placeholders(placed, draft.spec.replication_factor)
+    return results
+
+
+def _draft(view: ClusterView, spec: PlacementSpec, source: RandomSource) -> _Draft:
+    """Draws random numbers as Kafka does before it validates a request, and raises CannotPlace."""
     if spec.algorithm is Algorithm.STRIPED:
-        usable = view
-        stripes = Stripes(view, source)  # first, because Kafka draws random numbers before it validates the request
+        usable, stripes = view, Stripes(view, source)
         real = _real_replicas(view, usable, spec)
         validate_striped(usable, spec.partitions, real, spec.first_partition)
-        _validate_limits(usable, spec, real)
-        placed = stripes.place(spec.partitions, real)
     else:
-        usable = view.live_only()
+        usable, stripes = view.live_only(), None
         real = _real_replicas(view, usable, spec)
         validate_round_robin(usable, spec.partitions, real, spec.first_partition)
-        _validate_limits(usable, spec, real)
-        placed = _round_robin(usable, spec, real, source)
-    if not _within_limits(usable, placed):
-        if spec.algorithm is Algorithm.STRIPED:
-            usable = _with_no_rack_as_a_rack(usable)
-        placed = _limited(usable, spec, real, source)
-    return _with_placeholders(placed, spec.replication_factor)
+    _validate_limits(usable, spec, real)
+    return _Draft(usable, spec, real, source, stripes)
+
+
+def _as_kafka_places(drafts: Sequence[_Draft]) -> list[Int32Array]:
+    """The placements of Apache Kafka, which may exceed the limits."""
+    striped = [(one.stripes, one.spec.partitions, one.real) for one in drafts if one.stripes is not None]
+    in_stripes = iter(place_stripes_together(striped) if striped else ())
+    return [_round_robin(one) if one.stripes is None else next(in_stripes) for one in drafts]
+
+
+def _without_kafka(draft: _Draft) -> ToPlace:
+    """What to place within the limits instead."""
+    usable = draft.usable if draft.stripes is None else _with_no_rack_as_a_rack(draft.usable)
+    return ToPlace(usable, draft.spec.partitions, draft.real, draft.source)
 
 
 def _real_replicas(view: ClusterView, usable: ClusterView, spec: PlacementSpec) -> int:
@@ -121,7 +175,8 @@ def _real_replicas(view: ClusterView, usable: ClusterView, spec: PlacementSpec) 
     return there
 
 
-def _round_robin(view: ClusterView, spec: PlacementSpec, real: int, source: RandomSource) -> Int32Array:
+def _round_robin(draft: _Draft) -> Int32Array:
+    view, spec, real, source, _ = draft
     if spec.start_index is None:
         start, shift = source.next_int(len(view)), source.next_int(len(view))
     else:
@@ -160,7 +215,15 @@ def _within_limits(view: ClusterView, placed: Int32Array) -> bool:
     room = view.room
     if room.min() >= len(placed):
         return True  # a row has a broker at most once
-    return bool((np.bincount(view.index_of(placed).ravel(), minlength=len(view)) <= room).all())
+    return bool((_replicas_on(view, placed) <= room).all())
+
+
+def _replicas_on(view: ClusterView, placed: Int32Array) -> Int64Array:
+    """int64[n]: the number of replicas on each broker. All replicas are on brokers of the view."""
+    highest = int(view.broker_ids.max())
+    if highest <= placed.size:
+        return np.bincount(placed.ravel(), minlength=highest + 1).take(view.broker_ids)
+    return np.bincount(view.index_of(placed).ravel(), minlength=len(view))
 
 
 def _with_no_rack_as_a_rack(view: ClusterView) -> ClusterView:
@@ -168,51 +231,6 @@ def _with_no_rack_as_a_rack(view: ClusterView) -> ClusterView:
     if None not in view.racks or set(view.racks) == {None}:
         return view
     return replace(view, racks=tuple("" if rack is None else f"/{rack}" for rack in view.racks))
-
-
-def _limited(view: ClusterView, spec: PlacementSpec, real: int, source: RandomSource) -> Int32Array:
-    """A placement within the limits; one must exist. Fenced brokers get only replicas that do not fit on live ones."""
-    enough = int(np.minimum(view.headroom, spec.partitions).sum()) >= spec.partitions * real
-    return _filled(view.live_only() if enough else view, spec.partitions, real, source)
-
-
-def _filled(view: ClusterView, partitions: int, width: int, source: RandomSource) -> Int32Array:
-    ring = np.roll(_ring(view), -source.next_int(len(view)))
-    rack_of = rack_numbers(view.racks)
-    capacity = np.minimum(view.room, partitions)
-    on_live = np.where(view.live, capacity, 0) if view.fenced.any() else None
-    quotas = widest_quotas(capacity, np.zeros_like(capacity), rack_of, partitions, width, ring, on_live)
-    rows = fill_rows(quotas, rack_of, partitions, source)
-    if on_live is not None:
-        rows = with_live_leaders(rows, view.live, rack_of)
-    elif rows.size <= MAX_REPLICAS_WITH_EVENEST_LEADERS:
-        rows = balance_leaders(rows, len(view))
-    else:
-        rows = _with_even_leaders_where_room_is_left(rows, quotas < view.room)
-    return view.broker_ids[rows[_leaders_in_turn(rows[:, 0], ring)]]
-
-
-def _with_even_leaders_where_room_is_left(rows: Int64Array, roomy: BoolArray) -> Int64Array:
-    """Even out the leaders among brokers with room left. The other brokers keep the leaders that they have."""
-    theirs = np.flatnonzero(roomy[rows[:, 0]])
-    number = np.cumsum(roomy) - 1  # among those with room
-    candidates = np.where(roomy[rows[theirs]], number[rows[theirs]], -1)
-    leader = balance_leaders(candidates, int(roomy.sum()))[:, 0]
-    rows[theirs] = leaders_first(rows[theirs], np.flatnonzero(roomy)[leader])
-    return rows
-
-
-def _ring(view: ClusterView) -> Int64Array:
-    return np.arange(len(view)) if None in view.racks else rack_alternated_order(view)[0]
-
-
-def _leaders_in_turn(leader: Int64Array, ring: Int64Array) -> Int64Array:
-    """An order of the rows in which brokers lead in turn, in the order of the ring, each as often as it can."""
-    led = np.bincount(leader, minlength=len(ring))[leader]
-    # The i-th of q rows that a broker leads gets the position (2i + 1) / 2q. One correctly rounded division gives the
-    # same result on every machine.
-    way = (2 * rank_within(leader) + 1) / (2 * led)
-    return np.lexsort((np.argsort(ring)[leader], way))
 
 
 def _with_placeholders(placed: Int32Array, replication_factor: int) -> Int32Array:

@@ -4,7 +4,7 @@ Only the raw words of NumPy's bit generators are used, because `numpy.random.Gen
 versions and bit generators may not (NEP 19). `random_words` makes many random words from two draws.
 """
 
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ class RandomSource(Protocol):
         """An integer from 0 to bound - 1; bound is 1 to 2^31 - 1."""
         ...
 
+
+HALF_SEED: Final = 2**31 - 1
+"""The bound of each of the two draws for the seed of `random_words`."""
 
 Rng = JavaRandom | np.random.Generator
 """The random number generators that callers may pass: Java's or NumPy's."""
@@ -65,8 +68,13 @@ def next_ints(source: RandomSource, bounds: Int64Array, times: int) -> Int64Arra
 
 def random_words(source: RandomSource, count: int) -> Uint64Array:
     """uint64[count], evenly spread, from two draws: splitmix64 over a counter."""
-    seed = source.next_int(2**31 - 1) << 31 | source.next_int(2**31 - 1)
-    words = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
+    seed = source.next_int(HALF_SEED) << 31 | source.next_int(HALF_SEED)
+    return scrambled(np.arange(1, count + 1, dtype=np.uint64), np.uint64(seed))
+
+
+def scrambled(counter: Uint64Array, seed: Uint64Array | np.uint64) -> Uint64Array:
+    """uint64[k]: the words of `random_words` for a counter from 1, uint64[k], and for seeds of two draws each."""
+    words = counter * np.uint64(0x9E3779B97F4A7C15) + seed
     words ^= words >> np.uint64(30)
     words *= np.uint64(0xBF58476D1CE4E5B9)
     words ^= words >> np.uint64(27)

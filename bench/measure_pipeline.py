@@ -300,4 +300,4 @@ def place_in_a_loop(shapes: "Sequence[Shape]", policies: Sequence[str]) -> int:
     """The same without Spark."""
     from klamm.pipeline.whatif.kernel import try_policies
 
-    return sum(len(try_policies(shape, policies, SEED)) for shape in shapes)
+    return sum(1 for _ in try_policies(shapes, policies, SEED))

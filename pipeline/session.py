@@ -40,6 +40,10 @@ _SETTINGS: Final = {
     "spark.python.authenticate.socketTimeout": "60s",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # glibc returns memory to the system less often. NumPy's arrays of a few 100 kB then take no new page faults, which
+    # saves an eighth of the time of a what-if analysis (measured).
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 * 1024 * 1024),
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(32 * 1024 * 1024),
     # A write replaces only the partitions that it contains.
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
 }

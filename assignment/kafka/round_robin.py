@@ -15,7 +15,7 @@ import numpy as np
 from klamm.assignment.cluster_view import ClusterView, Int32Array
 from klamm.assignment.errors import CannotPlace, CannotPlaceReason
 from klamm.assignment.kafka.few_rows import FewRing, few_ring, place_few_rows
-from klamm.assignment.kafka.rack_order import rack_alternated_order
+from klamm.assignment.kafka.rack_order import IndexArray, rack_alternated_order
 from klamm.assignment.kafka.ring import PlainRing, RackedRing, Ring
 from klamm.assignment.placement_size import validate_size
 
@@ -25,6 +25,12 @@ FEW_BROKERS: Final = 256
 """With more brokers than this, arrays are always used, because the search for a broker of a small rack is slow."""
 
 _MAX_CHUNK_CELLS: Final = 1 << 18  # replicas placed at a time: temporaries stay near 2 MB each, in the cache
+_MAX_TABLE_CELLS: Final = 1 << 14
+"""The most replicas in a table of rows: 64 kB."""
+_MAX_TABLES: Final = 512
+_TABLE_ROWS_PER_PARTITION: Final = 16
+"""A table is made if it has at most so many rows for each partition to be placed. Making it then costs less than 1 ms,
+and further topics on the same brokers are copied from it in a quarter of the time (measured)."""
 
 
 def place_round_robin(
@@ -57,21 +63,60 @@ def place_validated(
         numbers = range(first_partition, first_partition + partitions)
         rows = place_few_rows(_few_ring_of(view), numbers, replication_factor, start_index, shift)
         return np.array(rows, dtype=np.int32)
-    count, followers = len(view), replication_factor - 1
-    ring = _ring_of(view)
-    ids = view.broker_ids[ring.order]
-    placed = np.empty((partitions, replication_factor), dtype=np.int32)
+    count, shape = len(view), (partitions, replication_factor)
     # The shift grows before each partition whose index is a multiple of the number of brokers, except partition 0.
     first_shift = shift % max(count - 1, 1) - max(first_partition - 1, 0) // count
+    if _has_table(count, shape):
+        return _copied_from_table(view, shape, start_index % count, first_shift, first_partition)
+    placed = np.empty(shape, dtype=np.int32)
     rows_at_once = max(1, _MAX_CHUNK_CELLS // replication_factor)
     for begin in range(0, partitions, rows_at_once):
         end = min(begin + rows_at_once, partitions)
         partition = np.arange(first_partition + begin, first_partition + end, dtype=np.int64)
         leader = (partition + start_index % count) % count
-        placed[begin:end, 0] = ids[leader]
-        if followers:
-            placed[begin:end, 1:] = ids[ring.followers(leader, partition // count + first_shift, followers)]
+        placed[begin:end] = _rows(view, leader, partition // count + first_shift, replication_factor)
     return placed
+
+
+def _rows(view: ClusterView, leader: IndexArray, shift: IndexArray, replication_factor: int) -> Int32Array:
+    """The rows with the given positions of leaders and the given shifts, both int64[rows]."""
+    ring = _ring_of(view)
+    ids = view.broker_ids[ring.order]
+    rows = np.empty((len(leader), replication_factor), dtype=np.int32)
+    rows[:, 0] = ids[leader]
+    if replication_factor > 1:
+        rows[:, 1:] = ids[ring.followers(leader, shift, replication_factor - 1)]
+    return rows
+
+
+def _has_table(brokers: int, shape: tuple[int, int]) -> bool:
+    rows = brokers * (brokers - 1)
+    return 0 < rows <= shape[0] * _TABLE_ROWS_PER_PARTITION and rows * shape[1] <= _MAX_TABLE_CELLS
+
+
+def _copied_from_table(
+    view: ClusterView, shape: tuple[int, int], start_index: int, first_shift: int, first_partition: int
+) -> Int32Array:
+    """The placement, in which each full turn of the leaders is copied at once. `start_index` is below the number of
+    brokers."""
+    partitions, replication_factor = shape
+    count = len(view)
+    table = _table_of(view.broker_ids.tobytes(), view.racks, replication_factor)
+    turns = np.concatenate((table[:, start_index:], table[:, :start_index]), axis=1)
+    first_turn, skipped = divmod(first_partition, count)
+    turn = np.arange(first_turn, (first_partition + partitions - 1) // count + 1)
+    placed = turns.take((turn + first_shift) % (count - 1), axis=0).reshape(-1, replication_factor)
+    return placed[skipped : skipped + partitions]
+
+
+@lru_cache(maxsize=_MAX_TABLES)
+def _table_of(broker_ids: bytes, racks: tuple[str | None, ...], replication_factor: int) -> Int32Array:
+    """int32[brokers - 1, brokers, replication_factor]: the row for each shift and each position of the leader. Shifts
+    that differ by a multiple of brokers - 1 give the same rows."""
+    count = len(racks)
+    shift, leader = np.divmod(np.arange(count * (count - 1)), count)
+    view = ClusterView(np.frombuffer(broker_ids, dtype=np.int32), racks)
+    return _rows(view, leader, shift, replication_factor).reshape(count - 1, count, replication_factor)
 
 
 # Views are immutable and are compared by identity. The cache halves the time for small topics on the same view. Views

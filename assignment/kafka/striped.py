@@ -17,7 +17,7 @@ from klamm.assignment.cluster_view import ClusterView, Int32Array
 from klamm.assignment.errors import CannotPlace, CannotPlaceReason
 from klamm.assignment.kafka.java_hash_map import hash_map_order
 from klamm.assignment.kafka.rack_order import utf16_units
-from klamm.assignment.kafka.stripes_in_bulk import RackInBulk, is_regular, place_in_bulk
+from klamm.assignment.kafka.stripes_in_bulk import RackInBulk, ToStripe, is_regular, place_in_bulk
 from klamm.assignment.placement_size import validate_size
 from klamm.assignment.random_source import RandomSource
 
@@ -37,7 +37,19 @@ def place_striped(view: ClusterView, partitions: int, replication_factor: int, s
     """
     stripes = Stripes(view, source)
     validate_striped(view, partitions, replication_factor)
-    return stripes.place(partitions, replication_factor)
+    (placed,) = place_stripes_together([(stripes, partitions, replication_factor)])
+    return placed
+
+
+def place_stripes_together(topics: "Sequence[tuple[Stripes, int, int]]") -> list[Int32Array]:
+    """The result of `place_striped` for several topics: the stripes, the number of partitions and the replication
+    factor of each, which `validate_striped` has accepted."""
+    in_bulk = {number: to_stripe for number, topic in enumerate(topics) if (to_stripe := topic[0].in_bulk(*topic[1:]))}
+    placed = dict(zip(in_bulk, place_in_bulk(list(in_bulk.values())), strict=True)) if in_bulk else {}
+    return [
+        placed[number] if number in placed else stripes.place_one_by_one(*shape)
+        for number, (stripes, *shape) in enumerate(topics)
+    ]
 
 
 def validate_striped(view: ClusterView, partitions: int, replication_factor: int, first_partition: int = 0) -> None:
@@ -167,18 +179,19 @@ class Stripes:
         self._unfenced = sum(len(members.unfenced) for members in racks.in_map_order)
         self._epoch = 0
 
-    def place(self, partitions: int, replication_factor: int) -> Int32Array:
-        """The result of `place_striped`. Call it once only, after `validate_striped`."""
-        if partitions * replication_factor > FEW_REPLICAS:
-            racks = [
-                RackInBulk(rack.unfenced.brokers, rack.unfenced.first, len(rack.fenced.brokers)) for rack in self._racks
-            ]
-            if is_regular([len(rack.unfenced) for rack in racks], replication_factor):
-                shape = partitions, replication_factor
-                return place_in_bulk(racks, self._ring_order, self._start, shape, self._source)
-        return self._place_one_by_one(partitions, replication_factor)
+    def in_bulk(self, partitions: int, replication_factor: int) -> ToStripe | None:
+        """The argument of `stripes_in_bulk` for a placement, or None if it does not apply."""
+        if partitions * replication_factor <= FEW_REPLICAS:
+            return None
+        racks = [
+            RackInBulk(rack.unfenced.brokers, rack.unfenced.first, len(rack.fenced.brokers)) for rack in self._racks
+        ]
+        if not is_regular([len(rack.unfenced) for rack in racks], replication_factor):
+            return None
+        return ToStripe(racks, self._ring_order, self._start, (partitions, replication_factor), self._source)
 
-    def _place_one_by_one(self, partitions: int, replication_factor: int) -> Int32Array:
+    def place_one_by_one(self, partitions: int, replication_factor: int) -> Int32Array:
+        """The result of `place_striped`. Call it once only, after `validate_striped`."""
         placed = np.empty((partitions, replication_factor), dtype=np.int32)
         rows_at_once = max(1, _MAX_CHUNK_CELLS // replication_factor)
         for begin in range(0, partitions, rows_at_once):

@@ -5,21 +5,29 @@ row t mod rows (McNaughton's wrap-around rule for schedules). No broker has more
 has a broker twice. Each rack is in as many rows as it has replicas, or in all rows. There is no search, so this always
 succeeds.
 
-The rows that result are even but follow one pattern. `_mix` then swaps replicas of the same column between pairs of
-rows wherever both rows stay valid and keep their number of racks.
+The rows that result are even but follow one pattern. `mix_rows` then swaps replicas between them.
 """
 
-from typing import Final
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from klamm.assignment.cluster_view import BoolArray, Int64Array
+from klamm.assignment.limited.mix_rows import ToMix, mix_rows
 from klamm.assignment.random_source import RandomSource, random_words
 from klamm.assignment.ranks import stable_order
 
-MIXING_ROUNDS: Final = 6
-"""Each round doubles the number of positions in the line that the other replicas of a row may come from."""
+
+class ToFill(NamedTuple):
+    """The quotas of one cluster."""
+
+    quotas: Int64Array
+    """int64[n]: the number of rows that each broker is in, at most `rows`. The sum is a multiple of `rows`."""
+    rack_of: Int64Array
+    """int64[n]: the rack number of each broker."""
+    rows: int
+    source: RandomSource
 
 
 def fill_rows(quotas: Int64Array, rack_of: Int64Array, rows: int, source: RandomSource) -> Int64Array:
@@ -28,15 +36,32 @@ def fill_rows(quotas: Int64Array, rack_of: Int64Array, rows: int, source: Random
     It leads (column 0) quotas[b] / width of them, give or take 2. Precondition: no quota is above `rows`, and the sum
     of the quotas is a multiple of `rows`.
     """
+    (filled,) = fill_rows_together([ToFill(quotas, rack_of, rows, source)])
+    return filled
+
+
+def fill_rows_together(clusters: Sequence[ToFill]) -> list[Int64Array]:
+    """The result of `fill_rows` for each of several clusters. All rows have the same width."""
+    filled = [_wound(cluster) for cluster in clusters]
+    mix_rows([ToMix(rows, one.rack_of, one.source) for rows, one in zip(filled, clusters, strict=True)])
+    return filled
+
+
+def _wound(cluster: ToFill) -> Int64Array:
+    """The line of the cluster, wound around its rows."""
+    quotas, rack_of, rows, source = cluster
     width = int(quotas.sum()) // rows
     # The leading column changes from row to row. Otherwise the first racks of the line would lead all rows.
     leading = np.arange(rows) % width
     leads = np.zeros((width, rows), dtype=np.bool_)
     leads[leading, np.arange(rows)] = True
     line = _dealt_rack_by_rack(quotas, rack_of, leads.ravel(), rows, source)
-    wound = line.reshape(width, rows).T
-    wound = np.take_along_axis(wound, (leading[:, None] + np.arange(width)) % width, axis=1)
-    _mix(wound, rack_of, source)
+    columns = line.reshape(width, rows)
+    wound = np.empty((rows, width), dtype=np.int64)
+    for lead in range(width):
+        own = columns[:, lead::width].T  # the rows that this column leads
+        wound[lead::width, : width - lead] = own[:, lead:]
+        wound[lead::width, width - lead :] = own[:, :lead]
     return wound
 
 
@@ -70,41 +95,3 @@ def _proportional(quotas: Int64Array, total: int) -> Int64Array:
     left = total - int(shares.sum())
     shares[np.argsort(-(exact % quotas.sum()), kind="stable")[:left]] += 1
     return shares
-
-
-def _mix(rows: Int64Array, rack_of: Int64Array, source: RandomSource) -> None:
-    count, width = rows.shape
-    pairs = count // 2
-    if not pairs or width == 1:
-        return
-    # Columns are contiguous in memory, because they are compared column by column. Racks move with their brokers.
-    cells = np.stack((rows.T, rack_of[rows.T]), axis=1, dtype=np.int32)
-    for _ in range(MIXING_ROUNDS):
-        # The rows are rotated by a random distance, then the first half is paired with the second half.
-        distance = source.next_int(count)
-        cells = np.concatenate((cells[..., count - distance :], cells[..., : count - distance]), axis=2)
-        wanted = random_words(source, pairs)
-        halves = cells[..., : 2 * pairs].reshape(width, 2, 2, pairs)
-        for column in range(width):
-            _exchange(halves, column, (wanted >> np.uint64(column % 64)) & 1 == 1)
-    rows[:] = cells[:, 0].T
-
-
-def _exchange(halves: npt.NDArray[np.int32], column: int, wanted: BoolArray) -> None:
-    """Swap one column of pairs of rows, in place, where it is wanted and neither row becomes worse.
-
-    `halves` is int32[columns, 2, 2, pairs]: brokers and racks (axis 1) of the two halves of the rows (axis 2).
-    """
-    own, theirs = halves[column], halves[column, :, ::-1]
-    loses, gains = np.zeros((2, 2, len(wanted)), dtype=np.bool_)
-    others = [halves[other] for other in range(len(halves)) if other != column]
-    for _, racks in others:
-        loses |= racks == own[1]
-        gains |= racks == theirs[1]
-    # The leaving rack and the arriving rack are both elsewhere in the row, or neither is.
-    ok = (loses == gains).all(axis=0) & wanted
-    # A broker whose rack is not in the row is not in the row either, so brokers are compared only in other cases.
-    for brokers, _ in others if (gains & ok).any() else ():
-        ok &= (brokers != theirs[0]).all(axis=0)
-    swapped = np.flatnonzero(ok)
-    own[..., swapped] = theirs[..., swapped]

@@ -7,8 +7,9 @@ Longer chains are few and are found one by one.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,25 +25,57 @@ def balance_leaders(rows: Int64Array, brokers: int) -> Int64Array:
     """
     if not rows.size:
         return rows
-    # Placeholders become one more broker, which has so many leaders that it never gets another one.
-    members = np.where(rows < 0, brokers, rows).T.copy().T  # columns are contiguous in memory, as they are read
+    (balanced,) = balance_leaders_together([rows], [brokers])
+    return balanced
+
+
+def balance_leaders_together(clusters: Sequence[Int64Array], sizes: Sequence[int]) -> list[Int64Array]:
+    """The result of `balance_leaders` for the rows of each of several clusters with these numbers of brokers. All rows
+    have the same width, and no cluster is without rows."""
+    # The brokers of all clusters are numbered one after the other. Placeholders become one more broker, which has so
+    # many leaders that it never gets another one.
+    width, brokers = clusters[0].shape[1], sum(sizes)
+    ends = np.cumsum([len(rows) for rows in clusters])
+    members = np.empty((width, int(ends[-1])), dtype=np.int64).T  # columns are contiguous in memory, as they are read
+    first, begin, parts = 0, 0, []
+    for rows, size, end in zip(clusters, sizes, ends.tolist(), strict=True):
+        np.copyto(members[begin:end], np.where(rows < 0, brokers, rows + first))
+        parts.append(_Part(slice(begin, end), slice(first, first + size)))
+        first, begin = first + size, end
     leader = members[:, 0].copy()
     loads = np.bincount(leader, minlength=brokers + 1)
     loads[brokers] = np.iinfo(np.int64).max // 2
-    while True:
-        while _even_by_single_moves(members, leader, loads):
-            pass
-        if not _even_by_one_chain(members, leader, loads):
-            return leaders_first(rows, leader)
+    _even_by_moves(members, leader, loads, parts)
+    for part in parts:
+        while _even_by_one_chain(members, leader, loads, part):
+            _even_by_moves(members[part.rows], leader[part.rows], loads, [part])
+    return [
+        leaders_first(rows, leader[part.rows] - part.brokers.start) for rows, part in zip(clusters, parts, strict=True)
+    ]
 
 
-def _even_by_single_moves(members: Int64Array, leader: Int64Array, loads: Int64Array) -> bool:
+class _Part(NamedTuple):
+    """One of several clusters."""
+
+    rows: slice
+    brokers: slice
+
+
+def _even_by_moves(members: Int64Array, leader: Int64Array, loads: Int64Array, parts: Sequence[_Part]) -> None:
+    """Move leaders within rows until no such move makes the leaders more even. The rows are those of `parts`."""
+    while _even_by_single_moves(members, leader, loads, parts):
+        pass
+
+
+def _even_by_single_moves(members: Int64Array, leader: Int64Array, loads: Int64Array, parts: Sequence[_Part]) -> bool:
     """Make the member with the fewest leaders the leader of its row, wherever the difference is two or more. Returns
     False if no row changed."""
-    led = loads[leader]
-    rows = np.flatnonzero(led >= loads.min() + 2)  # after a few turns these are few
-    least = _least_loaded(members[rows], loads)
-    gap = led[rows] - loads[least]
+    crowded = np.ones(len(loads), dtype=np.bool_)  # the placeholder always gives a row up
+    for _, brokers in parts:
+        np.greater_equal(loads[brokers], loads[brokers].min() + 2, out=crowded[brokers])
+    rows = np.flatnonzero(crowded.take(leader))  # after a few turns these are few
+    least, fewest = _least_loaded(rows, members, loads)
+    gap = loads.take(leader.take(rows)) - fewest
     pays = gap >= 2
     if not pays.any():
         return False
@@ -56,11 +89,16 @@ def _even_by_single_moves(members: Int64Array, leader: Int64Array, loads: Int64A
     return True
 
 
-def _least_loaded(members: Int64Array, loads: Int64Array) -> Int64Array:
-    least = members[:, 0]
-    for member in members.T[1:]:
-        least = np.where(loads[member] < loads[least], member, least)
-    return least
+def _least_loaded(rows: Int64Array, members: Int64Array, loads: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """int64[rows] twice: the first member with the fewest leaders in each of the rows, and this number."""
+    least = members[:, 0].take(rows)
+    fewest = loads.take(least)
+    for column in members.T[1:]:
+        member = column.take(rows)
+        number = loads.take(member)
+        fewer = number < fewest
+        least, fewest = np.where(fewer, member, least), np.where(fewer, number, fewest)
+    return least, fewest
 
 
 def _lead(rows: Int64Array, target: Int64Array, leader: Int64Array, loads: Int64Array) -> None:
@@ -69,22 +107,23 @@ def _lead(rows: Int64Array, target: Int64Array, leader: Int64Array, loads: Int64
     leader[rows] = target
 
 
-def _even_by_one_chain(members: Int64Array, leader: Int64Array, loads: Int64Array) -> bool:
-    """Move leaders along one chain that ends at a broker with at least two fewer leaders than its first broker has.
-    Returns False if there is no such chain."""
-    real = loads[:-1]
+def _even_by_one_chain(members: Int64Array, leader: Int64Array, loads: Int64Array, part: _Part) -> bool:
+    """Move leaders of one cluster along one chain that ends at a broker with at least two fewer leaders than its first
+    broker has. Returns False if there is no such chain."""
+    real = loads[part.brokers]
     if real.max() - real.min() <= 1:
         return False
-    by_leader = stable_order(leader)
-    starts = np.searchsorted(leader[by_leader], np.arange(len(loads) + 1))
+    first = part.brokers.start
+    by_leader: Int64Array = part.rows.start + stable_order(leader[part.rows] - first)
+    starts = np.searchsorted(leader[by_leader], np.arange(first, part.brokers.stop + 1))
 
     def led_by(broker: int) -> Int64Array:
-        return by_leader[starts[broker] : starts[broker + 1]]
+        return by_leader[starts[broker - first] : starts[broker - first + 1]]
 
     came_from = np.full(len(loads), -1, dtype=np.int64)
     came_from[-1] = len(loads)  # no chain goes through the placeholder
     # From the most loaded broker down: the first one that reaches another has the most to give.
-    for beginning in np.argsort(-real, kind="stable").tolist():
+    for beginning in (first + np.argsort(-real, kind="stable")).tolist():
         if came_from[beginning] >= 0:
             continue
         came_from[beginning] = beginning
@@ -95,7 +134,7 @@ def _even_by_one_chain(members: Int64Array, leader: Int64Array, loads: Int64Arra
             met[members[led_by(broker)]] = True
             new = np.flatnonzero(met & (came_from < 0))
             came_from[new] = broker
-            if new.size and real[beginning] - real[least := new[np.argmin(real[new])]] >= 2:
+            if new.size and loads[beginning] - loads[least := new[np.argmin(loads[new])]] >= 2:
                 _move_along(_chain(came_from, int(least)), members, leader, loads, led_by)
                 return True
             waiting += new.tolist()

@@ -1,46 +1,42 @@
-"""Places one cluster shape with one policy. Spark is not used here.
+"""Places cluster shapes with policies. Spark is not used here.
 
 The random source depends on seed, shape and policy only, so a result is the same on every machine and in every order of
-computation. The replicas that brokers hold beforehand depend on seed and shape only, so they are the same for every
-policy.
+computation, and does not depend on the other shapes that are placed at the same time. The replicas that brokers hold
+beforehand depend on seed and shape only, so they are the same for every policy.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, reduce
+from functools import cache, cached_property, lru_cache
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from klamm.assignment import (
-    MAX_PLACEHOLDERS,
     NO_LIMIT,
     Algorithm,
+    Asked,
     CannotPlace,
     ClusterView,
     PlacementSpec,
     fill_placeholders,
-    place,
+    place_together,
     rebalance,
 )
 from klamm.pipeline.errors import PipelineError
+from klamm.pipeline.whatif.measures import DIGEST_BYTES, Counts, Placement, ToMeasure, measured
 from klamm.pipeline.whatif.shapes import Shape
 from klamm.protocol.near_names import did_you_mean
 
-_DIGEST_BYTES: Final = 8
 _WEIGHT_BITS: Final = 24
-_REPLICAS_AT_ONCE: Final = 1 << 18
-"""Placements with up to this many replicas in total are evaluated together, because each call has a fixed cost."""
-_RACKS_AT_ONCE: Final = 62
-"""The most racks that fit as bits into one number."""
+_REPLICAS_AT_ONCE: Final = 1 << 16
+"""Shapes with about this many replicas in total are placed together. More of them would not fit into the cache of the
+processor."""
 _NOTHING_MADE: Final = dict.fromkeys(
     ("replica_spread", "leader_spread", "rack_violations", "placeholders", "over_limit", "moves", "digest")
 )
-
-Placement = NDArray[np.int32]
-Counts = NDArray[np.int64]
 
 
 class Made(NamedTuple):
@@ -66,11 +62,10 @@ class Cluster:
     def unfenced(self) -> int:
         return self.shape.brokers - self.shape.fenced
 
-    # Policies with the same view share it, because creating a view takes time, and placement caches data by view.
-    @cached_property
+    @property
     def unlimited(self) -> ClusterView:
-        """The view for a placement without limits."""
-        return self.view()
+        """The view for a placement without limits, for which the replicas that brokers hold do not matter."""
+        return _unlimited_view(self.racks, self.unfenced)
 
     @cached_property
     def limited(self) -> ClusterView:
@@ -92,7 +87,12 @@ class Cluster:
         )
 
 
-Policy = Callable[[Cluster, np.random.Generator], Made]
+Clusters = Sequence[Cluster]
+Rngs = Sequence[np.random.Generator]
+Results = list[Made | CannotPlace]
+Policy = Callable[[Clusters, Rngs], Results]
+"""The placement that a policy makes on each of several clusters, with a random source for each, or the reason why it
+makes none."""
 
 
 def cluster_of(shape: Shape, seed: int) -> Cluster:
@@ -100,11 +100,18 @@ def cluster_of(shape: Shape, seed: int) -> Cluster:
     held = np.zeros(shape.brokers, np.int64)
     if shape.held:
         # Raw words, because NumPy's distributions may change between versions (NEP 19).
-        words = np.random.PCG64(np.random.SeedSequence([seed, shape.shape_id])).random_raw(shape.brokers)
+        words = _words_from(seed, shape.shape_id).random_raw(shape.brokers)
         weights = (words >> np.uint64(64 - _WEIGHT_BITS)).astype(np.int64) + 1
         held = shape.held * weights // weights.sum()
         held[: shape.held - int(held.sum())] += 1
     return Cluster(shape, _racks(shape.brokers, shape.racks), held)
+
+
+# Placement caches data by view, and consecutive shapes often have the same brokers.
+@lru_cache(maxsize=8)
+def _unlimited_view(racks: tuple[str | None, ...], live: int) -> ClusterView:
+    brokers = len(racks)
+    return ClusterView(np.arange(1, brokers + 1, dtype=np.int32), racks, fenced=np.arange(brokers) >= live)
 
 
 # Consecutive shapes often have the same size. Comparing a tuple with itself is fast, so the tuple is cached.
@@ -119,30 +126,33 @@ def _replicas_on(placement: Placement, brokers: int) -> Counts:
     return np.bincount(np.maximum(placement, 0).ravel(), minlength=brokers + 1)[1:]
 
 
-def _spec(shape: Shape, **others: Any) -> PlacementSpec:
-    return PlacementSpec(partitions=shape.partitions, replication_factor=shape.replication_factor, **others)
-
-
-def _round_robin(cluster: Cluster, rng: np.random.Generator) -> Made:
+def _round_robin(clusters: Clusters, rngs: Rngs) -> Results:
     """Kafka's AdminUtils, with racks and without limits."""
-    return Made(place(cluster.unlimited, _spec(cluster.shape), rng))
+    return _created([cluster.unlimited for cluster in clusters], clusters, rngs)
 
 
-def _striped(cluster: Cluster, rng: np.random.Generator) -> Made:
+def _striped(clusters: Clusters, rngs: Rngs) -> Results:
     """Kafka's StripedReplicaPlacer, with racks, fenced brokers last, and without limits."""
-    return Made(place(cluster.unlimited, _spec(cluster.shape, algorithm=Algorithm.STRIPED), rng))
+    return _created([cluster.unlimited for cluster in clusters], clusters, rngs, algorithm=Algorithm.STRIPED)
 
 
-def _limit_aware(cluster: Cluster, rng: np.random.Generator) -> Made:
+def _limit_aware(clusters: Clusters, rngs: Rngs) -> Results:
     """Round robin within the limit (KIP-578)."""
-    return Made(place(cluster.limited, _spec(cluster.shape), rng))
+    return _created([cluster.limited for cluster in clusters], clusters, rngs)
 
 
-def _placeholders(cluster: Cluster, rng: np.random.Generator) -> Made:
+def _placeholders(clusters: Clusters, rngs: Rngs) -> Results:
     """The topic is created while the fenced brokers are offline (KIP-409), and placeholders are filled as these brokers
     return, one by one."""
+    created = _created([cluster.limited for cluster in clusters], clusters, rngs, under_replicated=True)
+    return [
+        made if isinstance(made, CannotPlace) else _filled(cluster, made.placement)
+        for cluster, made in zip(clusters, created, strict=True)
+    ]
+
+
+def _filled(cluster: Cluster, placement: Placement) -> Made:
     shape = cluster.shape
-    placement = place(cluster.limited, _spec(shape, under_replicated=True), rng)
     before = left = int(np.count_nonzero(placement < 0))
     for broker_id in range(cluster.unfenced + 1, shape.brokers + 1):
         if not left:
@@ -153,13 +163,32 @@ def _placeholders(cluster: Cluster, rng: np.random.Generator) -> Made:
     return Made(placement, before - left, shape.brokers)
 
 
-def _rebalance(cluster: Cluster, rng: np.random.Generator) -> Made:
+def _rebalance(clusters: Clusters, rngs: Rngs) -> Results:
     """Round robin on the first half of the live brokers, followed by a rebalance over all of them."""
-    shape = cluster.shape
-    few = max(min(cluster.unfenced, shape.replication_factor), (cluster.unfenced + 1) // 2)
-    placement = place(cluster.view(live=few), _spec(shape), rng)
-    evened = rebalance(cluster.view(limit=shape.limit, placement=placement), placement, rng)
+    few = [max(min(one.unfenced, one.shape.replication_factor), (one.unfenced + 1) // 2) for one in clusters]
+    views = [cluster.view(live=live) for cluster, live in zip(clusters, few, strict=True)]
+    return [
+        made if isinstance(made, CannotPlace) else _evened(cluster, made.placement, rng)
+        for cluster, made, rng in zip(clusters, _created(views, clusters, rngs), rngs, strict=True)
+    ]
+
+
+def _evened(cluster: Cluster, placement: Placement, rng: np.random.Generator) -> Made | CannotPlace:
+    try:
+        evened = rebalance(cluster.view(limit=cluster.shape.limit, placement=placement), placement, rng)
+    except CannotPlace as error:
+        return error
     return Made(evened.placement, evened.moves)
+
+
+def _created(views: Sequence[ClusterView], clusters: Clusters, rngs: Rngs, **others: Any) -> Results:
+    """The placement of each cluster's topic on a view of the cluster."""
+    asked = []
+    for view, cluster, rng in zip(views, clusters, rngs, strict=True):
+        shape = cluster.shape
+        spec = PlacementSpec(partitions=shape.partitions, replication_factor=shape.replication_factor, **others)
+        asked.append(Asked(view, spec, rng))
+    return [placed if isinstance(placed, CannotPlace) else Made(placed) for placed in place_together(asked)]
 
 
 POLICIES: Final[Mapping[str, Policy]] = {
@@ -184,34 +213,62 @@ def check_policies(policies: Sequence[str]) -> None:
             raise PipelineError(f"policy {policy!r} is named twice")
 
 
+@cache
+def _policy_key(policy: str) -> int:
+    # A digest of the name is used, because Python's hash differs between processes.
+    return int.from_bytes(hashlib.blake2b(policy.encode(), digest_size=DIGEST_BYTES).digest(), "big")
+
+
 def chance(seed: int, shape_id: int, policy: str) -> np.random.Generator:
     """The random source of a policy for a shape."""
-    # A digest of the name is used, because Python's hash differs between processes.
-    key = int.from_bytes(hashlib.blake2b(policy.encode(), digest_size=_DIGEST_BYTES).digest(), "big")
-    return np.random.default_rng(np.random.SeedSequence([seed, shape_id, key]))
+    return np.random.Generator(_words_from(seed, shape_id, _policy_key(policy)))
 
 
-def try_policies(shape: Shape, policies: Sequence[str], seed: int) -> list[dict[str, Any]]:
-    """Rows of whatif.result, one for each policy."""
-    cluster = cluster_of(shape, seed)
-    at_once = max(1, _REPLICAS_AT_ONCE // (shape.partitions * shape.replication_factor))
-    rows = []
-    for first in range(0, len(policies), at_once):
-        rows += _tried(cluster, policies[first : first + at_once], seed)
-    return rows
+def _words_from(*numbers: int) -> np.random.PCG64:
+    """`PCG64(SeedSequence(numbers))`. NumPy is slow in making words of 32 bits, the lowest first."""
+    words = [number >> shift & 0xFFFFFFFF for number in numbers for shift in range(0, max(number.bit_length(), 1), 32)]
+    return np.random.PCG64(np.random.SeedSequence(np.array(words, np.uint32)))
 
 
-def _tried(cluster: Cluster, policies: Sequence[str], seed: int) -> list[dict[str, Any]]:
-    asked = {**cluster.shape._asdict(), "seed": seed, "headroom": _headroom(cluster)}
-    made: dict[str, Made] = {}
-    outcomes: dict[str, dict[str, Any]] = {}
+def try_policies(shapes: Sequence[Shape], policies: Sequence[str], seed: int) -> Iterator[dict[str, Any]]:
+    """Rows of whatif.result, one for each policy and shape, in any order.
+
+    Many shapes are placed and measured together. That is faster than one after the other and gives the same rows.
+    """
+    # Shapes with the same brokers are consecutive, because data about brokers is cached.
+    ordered = sorted(shapes, key=lambda shape: (shape.replication_factor, shape.racks, shape.brokers))
+    for _, alike in groupby(ordered, key=lambda shape: shape.replication_factor):
+        batch: list[Shape] = []
+        replicas = 0
+        for shape in alike:
+            batch.append(shape)
+            replicas += shape.partitions * shape.replication_factor
+            if replicas >= _REPLICAS_AT_ONCE:
+                yield from _tried(batch, policies, seed)
+                batch, replicas = [], 0
+        if batch:
+            yield from _tried(batch, policies, seed)
+
+
+def _tried(shapes: Sequence[Shape], policies: Sequence[str], seed: int) -> list[dict[str, Any]]:
+    """The rows of shapes with the same replication factor."""
+    clusters = [cluster_of(shape, seed) for shape in shapes]
+    asked = [{**cluster.shape._asdict(), "seed": seed, "headroom": _headroom(cluster)} for cluster in clusters]
+    rows, placed, to_measure = [], [], []
     for policy in policies:
-        try:
-            made[policy] = POLICIES[policy](cluster, chance(seed, cluster.shape.shape_id, policy))
-        except CannotPlace as error:
-            outcomes[policy] = {**_NOTHING_MADE, "placed": False, "reason": f"{error.reason.name}: {error}"}
-    outcomes.update(zip(made, _judged(cluster, list(made.values())), strict=True))
-    return [{**asked, "policy": policy, **outcomes[policy]} for policy in policies]
+        rngs = [chance(seed, shape.shape_id, policy) for shape in shapes]
+        for cluster, one, made in zip(clusters, asked, POLICIES[policy](clusters, rngs), strict=True):
+            if isinstance(made, CannotPlace):
+                reason = f"{made.reason.name}: {made}"
+                rows.append({**one, "policy": policy, **_NOTHING_MADE, "placed": False, "reason": reason})
+            else:
+                rows.append({**one, "policy": policy, "placed": True, "reason": None})
+                placed.append(rows[-1])
+                live = cluster.unfenced if made.live is None else made.live
+                to_measure.append(ToMeasure(cluster.shape, cluster.held, made.placement, made.moves, live))
+    for row, measures in zip(placed, measured(to_measure), strict=True):
+        row.update(measures)
+    return rows
 
 
 def _headroom(cluster: Cluster) -> float | None:
@@ -222,67 +279,3 @@ def _headroom(cluster: Cluster) -> float | None:
         return None
     room = int(np.maximum(shape.limit - cluster.held[: cluster.unfenced], 0).sum())
     return (room - shape.partitions * shape.replication_factor) / (shape.limit * cluster.unfenced)
-
-
-def _judged(cluster: Cluster, made: Sequence[Made]) -> list[dict[str, Any]]:
-    """The measures of each of several placements of one shape."""
-    if not made:
-        return []
-    shape = cluster.shape
-    # One array holds all placements, because each one is small and the number of calls determines the time.
-    columns = np.stack([one.placement.T for one in made], axis=1)
-    live = np.array([cluster.unfenced if one.live is None else one.live for one in made])
-    # Each placement has its own range of broker numbers. Placeholders are counted as broker 0, which does not exist.
-    size, width = len(made), shape.brokers + 1
-    cells = np.maximum(columns, 0) + np.arange(0, size * width, width)[:, None]
-    own, leads = (
-        np.bincount(some.ravel(), minlength=size * width).reshape(size, width)[:, 1:] for some in (cells, cells[0])
-    )
-    loads, limit = cluster.held + own, NO_LIMIT if shape.limit is None else shape.limit
-    judged = (
-        _spread(loads, live),
-        _spread(leads, live),
-        _rack_violations(shape, columns),
-        np.count_nonzero(columns < 0, axis=(0, 2)),
-        np.count_nonzero((loads > limit) & (own > 0), axis=1),
-    )
-    return [
-        {
-            "placed": True,
-            "reason": None,
-            "replica_spread": replica_spread,
-            "leader_spread": leader_spread,
-            "rack_violations": rack_violations,
-            "placeholders": placeholders,
-            "over_limit": over_limit,
-            "moves": one.moves,
-            "digest": hashlib.blake2b(one.placement.astype("<i4").tobytes(), digest_size=_DIGEST_BYTES).hexdigest(),
-        }
-        for one, replica_spread, leader_spread, rack_violations, placeholders, over_limit in zip(
-            made, *(numbers.tolist() for numbers in judged), strict=True
-        )
-    ]
-
-
-def _spread(counts: Counts, live: Counts) -> Counts:
-    """int64[placements]: the largest count minus the smallest one, over the first `live` brokers. `counts` is
-    int64[placements, brokers], `live` int64[placements]."""
-    there = np.arange(counts.shape[1]) < live[:, None]
-    spread: Counts = counts.max(axis=1, initial=0, where=there) - counts.min(axis=1, initial=NO_LIMIT, where=there)
-    return spread
-
-
-def _rack_violations(shape: Shape, columns: Placement) -> Counts:
-    """int64[placements]: the number of rows with two replicas in one rack while another rack has none. `columns` is
-    int32[columns, placements, rows]."""
-    rack_count = min(shape.racks, shape.brokers)
-    racks_of_row = np.zeros(columns.shape[1:], np.int64)
-    # Index 0 is no broker, and neither are the last ones, which the negative numbers of placeholders select.
-    no_broker = np.full(MAX_PLACEHOLDERS, -1)
-    rack_of = np.concatenate((no_broker[:1], np.arange(shape.brokers) % max(rack_count, 1), no_broker))
-    for first in range(0, rack_count, _RACKS_AT_ONCE):
-        bits = np.where(rack_of // _RACKS_AT_ONCE == first // _RACKS_AT_ONCE, 1 << rack_of % _RACKS_AT_ONCE, 0)
-        racks_of_row += np.bitwise_count(reduce(np.bitwise_or, (bits[column] for column in columns)))
-    most = np.minimum(np.count_nonzero(columns >= 0, axis=0), rack_count)
-    violations: Counts = np.count_nonzero(racks_of_row < most, axis=1)
-    return violations

@@ -15,7 +15,8 @@ from klamm.assignment.audit import audit
 from klamm.assignment.cluster_view import NO_LIMIT, BoolArray, ClusterView, Int32Array
 from klamm.assignment.errors import CannotPlace, CannotPlaceReason
 from klamm.assignment.kafka.java_random import JavaRandom
-from klamm.assignment.place import MAX_REPLICAS_WITH_EVENEST_LEADERS, Algorithm, PlacementSpec, place
+from klamm.assignment.limited.within_limits import MAX_REPLICAS_WITH_EVENEST_LEADERS
+from klamm.assignment.place import Algorithm, PlacementSpec, place
 from tests.assignment.oracles import (
     Rack,
     least_squares_of_leaders,

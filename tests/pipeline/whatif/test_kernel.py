@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -45,25 +46,35 @@ def small_shapes(draw: st.DrawFn) -> Shape:
     )
 
 
+def _rows(shape: Shape, policies: Sequence[str], seed: int) -> list[Row]:
+    """The rows of a shape that is tried alone."""
+    return list(try_policies([shape], policies, seed))
+
+
 def _row(shape: Shape, policy: str, seed: int = 1) -> Row:
-    (row,) = try_policies(shape, [policy], seed)
+    (row,) = try_policies([shape], [policy], seed)
     return row
 
 
 def _made(shape: Shape, policy: str, seed: int = 1) -> Made:
-    return POLICIES[policy](cluster_of(shape, seed), chance(seed, shape.shape_id, policy))
+    (made,) = POLICIES[policy]([cluster_of(shape, seed)], [chance(seed, shape.shape_id, policy)])
+    assert isinstance(made, Made)
+    return made
 
 
 @given(st.lists(small_shapes(), min_size=1, max_size=4), st.permutations(ALL), st.integers(0, 2**63 - 1), st.data())
 def test_a_result_does_not_depend_on_what_else_is_asked(
     shapes: list[Shape], policies: list[str], seed: int, data: st.DataObject
 ) -> None:
+    """Neither on other policies, nor on other shapes that are placed at the same time."""
     alone = {(shape, policy): _row(shape, policy, seed) for shape in shapes for policy in policies}
     some = data.draw(st.permutations(shapes))[: data.draw(st.integers(1, len(shapes)))]
     few = policies[: data.draw(st.integers(1, len(policies)))]
-    for shape in some:
-        for row in try_policies(shape, few, seed):
-            assert row == alone[shape, row["policy"]]
+    together = list(try_policies(some, few, seed))
+    assert len(together) == len(some) * len(few)
+    for row in together:
+        shape = Shape(*(row[name] for name in Shape._fields))
+        assert row == alone[shape, row["policy"]]
 
 
 SHAPES: Final = [
@@ -75,7 +86,7 @@ import json, sys
 from klamm.pipeline.whatif.kernel import try_policies
 from klamm.pipeline.whatif.shapes import Shape
 shapes, policies = json.load(sys.stdin)
-print(json.dumps([row for shape in shapes for row in try_policies(Shape(*shape), policies, 7)]))
+print(json.dumps(list(try_policies([Shape(*shape) for shape in shapes], policies, 7))))
 """
 
 
@@ -89,14 +100,14 @@ def test_another_process_gives_the_same(hash_seed: str) -> None:
         check=True,
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
     )
-    assert json.loads(output.stdout) == [row for shape in SHAPES for row in try_policies(shape, ALL, 7)]
+    assert json.loads(output.stdout) == list(try_policies(SHAPES, ALL, 7))
 
 
 def test_the_same_results_as_ever() -> None:
     """A recorded result: other machines, versions of NumPy and releases of Klamm must place alike."""
     shape = Shape(42, 7, 3, 50, 3, limit=33, fenced=1, held=40)
     assert cluster_of(shape, 5).held.tolist() == HELD
-    assert {row["policy"]: row["digest"] for row in try_policies(shape, ALL, 5)} == DIGESTS
+    assert {row["policy"]: row["digest"] for row in _rows(shape, ALL, 5)} == DIGESTS
 
 
 def test_many_shapes_give_the_same_results_as_ever() -> None:
@@ -108,10 +119,10 @@ def test_many_shapes_give_the_same_results_as_ever() -> None:
         limit = None if number % 3 == 0 else 1 + number * 7 % 90
         fenced, held = max(0, number % 5 - 2) % size, 20 * (number % 4)
         shape = Shape(number, size, number % 6, 1 + number * 11 % 120, 1 + number % 4, limit, fenced, held)
-        digest.update(json.dumps(try_policies(shape, ALL, 9), sort_keys=True).encode())
+        digest.update(json.dumps(_rows(shape, ALL, 9), sort_keys=True).encode())
     for number in range(4):
         shape = Shape(number, 30 + number, 3 + number % 2, 1_000, 3, 110 + 10 * number, 0, 300)
-        digest.update(json.dumps(try_policies(shape, ALL, 9), sort_keys=True).encode())
+        digest.update(json.dumps(_rows(shape, ALL, 9), sort_keys=True).encode())
     assert digest.hexdigest() == MANY
 
 
@@ -229,7 +240,7 @@ def test_limits_refuse_exactly_what_cannot_be(shape: Shape) -> None:
 def test_policies_differ_where_a_limit_is_in_the_way() -> None:
     """Round robin distributes evenly, but brokers start with different numbers of replicas: some are full long before
     the cluster is."""
-    rows = {row["policy"]: row for row in try_policies(Shape(3, 12, 3, 100, 3, limit=80, held=500), ALL, 1)}
+    rows = {row["policy"]: row for row in _rows(Shape(3, 12, 3, 100, 3, limit=80, held=500), ALL, 1)}
     assert all(row["placed"] for row in rows.values())
     assert {policy: row["over_limit"] > 0 for policy, row in rows.items()} == {
         "round-robin": True,
@@ -242,7 +253,7 @@ def test_policies_differ_where_a_limit_is_in_the_way() -> None:
 
 def test_placeholders_are_put_down_and_filled() -> None:
     shape = Shape(3, 3, 0, 10, 3, fenced=2)
-    rows = {row["policy"]: row for row in try_policies(shape, ALL, 1)}
+    rows = {row["policy"]: row for row in _rows(shape, ALL, 1)}
     assert {policy for policy, row in rows.items() if row["placed"]} == {"placeholders", "striped"}
     assert (rows["placeholders"]["placeholders"], rows["placeholders"]["moves"]) == (0, 20)
     held = cluster_of(shape._replace(held=6), 1).held.tolist()

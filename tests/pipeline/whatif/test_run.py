@@ -1,6 +1,7 @@
 """The what-if on Spark: the rows of the kernel, for any distribution of the work; its files are complete or absent."""
 
 import json
+import os
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, Final
@@ -33,8 +34,14 @@ def _write(path: Path, shapes: list[Shape]) -> Path:
     return path
 
 
+def test_workers_keep_the_memory_of_arrays(spark: SparkSession) -> None:
+    names = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
+    seen = spark.sparkContext.parallelize([0], 1).map(lambda _: [os.environ.get(name) for name in names]).first()
+    assert seen == ["33554432", "33554432"]
+
+
 def test_rows_are_the_kernels_however_they_are_dealt_out(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = _by_key([row for shape in SHAPES for row in try_policies(shape, ALL, 7)])
+    expected = _by_key([row for shape in SHAPES for row in try_policies([shape], ALL, 7)])
     digests = set()
     dealt = ((10, 1, 11, SHAPES, ALL), (250, 2, 2, SHAPES[::-1], ALL[::-1]), (1, 1, len(SHAPES), SHAPES, ALL))
     for rows_per_task, least, tasks, shapes, policies in dealt:
