@@ -224,18 +224,20 @@ def load_settings(
     configs: Mapping[str, str] = MappingProxyType({}),
     broker_configs: Mapping[int, Mapping[str, str]] = MappingProxyType({}),
     decided: Collection[str] = (),
+    release: str = CURRENT.name,
 ) -> tuple[Settings, list[str]]:
     """Settings from a server.properties, `KAFKA_…` variables and `--set` options, and warnings about what is ignored.
 
     The later of the three count more; `broker_sets` (`3:key=value`) count most, each for one broker alone. `configs`
     and `broker_configs` are the same as the two kinds of options, given from Python. `decided` has the names of further
-    configs that the server's options leave without effect. Only values that count are judged. Raises SettingsError.
+    configs that the server's options leave without effect; `release` is the one as which the brokers act. Only values
+    that count are judged. Raises SettingsError.
     """
     sources: list[_Source] = []
     warnings: list[str] = []
     if config_path is not None:
-        sources.append(_known(_read_file(config_path), f"keys in {_shown(str(config_path))}", warnings))
-    sources.append(_known(_from_environment(environ), "environment variables", warnings))
+        sources.append(_known(_read_file(config_path), f"keys in {_shown(str(config_path))}", release, warnings))
+    sources.append(_known(_from_environment(environ, release), "environment variables", release, warnings))
     sources.append(_from_sets(sets))
     sources.append(_from_python(configs, ""))
     for_one = _from_broker_sets(broker_sets)
@@ -246,7 +248,7 @@ def load_settings(
         winners |= source
     for given in (winners, *for_one.values()):
         for name, (value, origin) in given.items():
-            _refuse_unless_valid(name, value, origin)
+            _refuse_unless_valid(name, value, origin, release)
     settings = Settings(
         profile=cast("Profile", profile),
         seed=seed,
@@ -279,14 +281,14 @@ def _read_file(path: Path) -> _Source:
     return {name: (value, f"{where}: ") for name, value in pairs.items()}
 
 
-def _from_environment(environ: Mapping[str, str]) -> _Source:
+def _from_environment(environ: Mapping[str, str], release: str) -> _Source:
     """By the rule of the official images: after the prefix `_` is a dot, `__` an underscore and `___` a dash."""
     source = {}
     for variable in sorted(environ):
         if variable.startswith(_ENVIRONMENT_PREFIX):
             dotted = variable.removeprefix(_ENVIRONMENT_PREFIX).lower().replace("_", ".")
             name = dotted.replace("...", "-").replace("..", "_")
-            source[name if _is_config(name) else variable] = (
+            source[name if _is_config(name) or name in broker_definitions(release) else variable] = (
                 environ[variable],
                 f"environment variable {_shown(variable)}: ",
             )
@@ -321,14 +323,16 @@ def _assignment(option: str, text: str) -> tuple[str, tuple[str, str]]:
     origin = f"{option} {_shown(key)}: "  # The value may be a secret.
     if not equals:
         raise SettingsError(f"{origin}must be key=value")
-    if not _is_config(name):
-        raise SettingsError(f"{origin}{_unknown(name)}")
     return name, (value, origin)
 
 
-def _known(source: _Source, what: str, warnings: list[str]) -> _Source:
-    """The part of a source that has known configs; one warning names the others."""
-    unknown = sorted(name for name in source if not _is_config(name))
+def _known(source: _Source, what: str, release: str, warnings: list[str]) -> _Source:
+    """The part of a source that has known configs; one warning names those that only the release has, one the rest."""
+    others = sorted(name for name in source if not _is_config(name))
+    old = [name for name in others if name in broker_definitions(release)]
+    unknown = [name for name in others if name not in old]
+    if old:
+        warnings.append(f"ignored {what} that Kafka {release} has and Klamm does not obey: {', '.join(old)}")
     if unknown:
         shown = ", ".join(map(_shown, unknown[:MAX_SHOWN_NAMES]))
         more = f" and {len(unknown) - MAX_SHOWN_NAMES} more" if len(unknown) > MAX_SHOWN_NAMES else ""
@@ -345,8 +349,10 @@ def _is_config(name: str) -> bool:
     )
 
 
-def _refuse_unless_valid(name: str, value: str, origin: str) -> None:
+def _refuse_unless_valid(name: str, value: str, origin: str, release: str = CURRENT.name) -> None:
     if not _is_config(name):
+        if name in broker_definitions(release):
+            raise SettingsError(f"{origin}Kafka {release} has {name}, and Klamm does not obey it")
         raise SettingsError(f"{origin}{_unknown(name)}")
     if any("\ud800" <= character <= "\udfff" for character in value):
         # The operating system could not decode this text, and no response could contain it.

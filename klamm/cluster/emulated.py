@@ -5,15 +5,17 @@ from dataclasses import replace
 from typing import TypedDict
 
 from klamm.cluster.options import ClusterOptions
+from klamm.controller.config_definitions.table import broker_definitions
 from klamm.controller.metadata_versions import FIRST_LEVEL_WITH_SCRAM, METADATA_VERSIONS
 from klamm.controller.releases import (
+    CURRENT,
     NO_EMULATION,
     Emulation,
     decode_max_versions,
     decode_metadata_version,
     decode_releases,
 )
-from klamm.controller.settings import Settings, SettingsError
+from klamm.controller.settings import MAX_SHOWN_NAMES, Settings, SettingsError
 from klamm.controller.transitions.features import new_metadata_version
 from klamm.server.listeners import ListenerPlan
 
@@ -29,6 +31,33 @@ def plan_versions(options: ClusterOptions) -> VersionSettings:
     """What the options ask for."""
     level = None if options.metadata_version is None else decode_metadata_version(options.metadata_version)
     return {"emulation": _emulation(options), "metadata_version": level}
+
+
+def release_of(options: ClusterOptions) -> str:
+    """The name of the release as which the brokers act for all clients: its configs are those that count."""
+    return _emulation(options).release.name
+
+
+def warn_of_newer_configs(settings: Settings, release: str) -> list[str]:
+    """A warning that names configs which the release lacks, and which have their effect here all the same."""
+    if release == CURRENT.name:
+        return []
+    from klamm.controller.config_definitions.effects import effect_of
+
+    of_release = broker_definitions(release)
+    given = {name for own in (settings.static_configs, *settings.broker_static_configs.values()) for name in own}
+    newer = [
+        name
+        for name in sorted(given)
+        if name in broker_definitions() and name not in of_release and effect_of(name).is_obeyed
+    ]
+    if not newer:
+        return []
+    more = f" and {len(newer) - MAX_SHOWN_NAMES} more" if len(newer) > MAX_SHOWN_NAMES else ""
+    named = ", ".join(newer[:MAX_SHOWN_NAMES])
+    return [
+        f"Kafka {release} does not have these configs, which have the same effect as in {CURRENT.name}: {named}{more}"
+    ]
 
 
 def refuse_scram_in_an_old_log(settings: Settings) -> None:

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from klamm.cluster.emulated import plan_versions, refuse_contradictions
+from klamm.cluster.emulated import plan_versions, refuse_contradictions, release_of, warn_of_newer_configs
 from klamm.cluster.inter_broker import BY_PLAINTEXT, InterBrokerPlan, plan_inter_broker
 from klamm.cluster.listener_plan import decided_by_options, plan_listeners, warn_of_security
 from klamm.cluster.log_dirs import with_log_dirs
@@ -116,6 +116,7 @@ def plan_cluster(
         configs=options.configs,
         broker_configs=options.broker_configs,
         decided=decided_by_options(options),
+        release=release_of(options),
     )
     given = with_log_dirs(options, settings)
     settings = with_configs_of_twin(options.twin, given)
@@ -173,6 +174,7 @@ def _warnings(
         *_without_effect(settings, options),
         *_without_broker(settings, broker_ids),
         *warn_of_security(settings, listeners),
+        *warn_of_newer_configs(settings, release_of(options)),
     ]
 
 

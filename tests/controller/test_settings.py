@@ -184,6 +184,27 @@ def test_names_that_are_no_config_are_warned_of_once_per_group(tmp_path: Path) -
     assert dict(settings.static_configs) == {"num.partitions": "3"}
 
 
+def test_configs_that_only_the_release_has_are_named_with_the_release(tmp_path: Path) -> None:
+    config = tmp_path / "server.properties"
+    config.write_text("zookeeper.connect=x\nlog.message.format.version=2.0\nlog4j.loggers=y\n")
+    settings, warnings = load_settings(config, {"KAFKA_ZOOKEEPER_SET_ACL": "true", "KAFKA_OPTS": ""}, release="3.3")
+    assert warnings == [
+        (
+            f"ignored keys in {config} that Kafka 3.3 has and Klamm does not obey: "
+            "log.message.format.version, zookeeper.connect"
+        ),
+        f"ignored keys in {config} that are no broker config: log4j.loggers",
+        "ignored environment variables that Kafka 3.3 has and Klamm does not obey: zookeeper.set.acl",
+        "ignored environment variables that are no broker config: KAFKA_OPTS",
+    ]
+    assert settings.static_configs == {}
+    for arguments in ({"sets": ["zookeeper.connect=x"]}, {"broker_sets": ["1:zookeeper.connect=x"]}):
+        with pytest.raises(SettingsError, match=r"Kafka 3\.3 has zookeeper\.connect, and Klamm does not obey it$"):
+            load_settings(**arguments, release="3.3")  # type: ignore[arg-type]
+        with pytest.raises(SettingsError, match=r"no broker config is called zookeeper\.connect"):
+            load_settings(**arguments, release="4.0")  # type: ignore[arg-type]
+
+
 def test_a_thousand_unknown_names_are_one_line(tmp_path: Path) -> None:
     config = tmp_path / "server.properties"
     config.write_text("".join(f"unknown.{number:04}\\n=1\n" for number in range(1000)))

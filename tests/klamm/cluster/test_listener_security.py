@@ -84,6 +84,19 @@ def test_what_only_real_brokers_use_is_named_where_none_can_join() -> None:
     )
 
 
+def test_configs_that_a_release_lacks_and_those_that_only_it_has_are_named() -> None:
+    configs = {"group.consumer.max.size": "7", "num.partitions": "2", "max.broker.partitions": "9"}
+    effect = "Kafka {} does not have these configs, which have the same effect as in 4.3: group.consumer.max.size"
+    for release, warnings in (("3.3", [effect.format("3.3")]), ("4.3", []), ("4.0", []), ("4.3,client:x=3.3", [])):
+        options = checked_options({"configs": configs, "kafka_version": release})
+        assert [one for one in plan_cluster(options, {}, FREE_PORTS).warnings if "does not have" in one] == warnings
+    of_one = checked_options({"broker_configs": {1: configs}, "kafka_version": "3.3"})
+    assert effect.format("3.3") in plan_cluster(of_one, {}, FREE_PORTS).warnings
+    options = checked_options({"configs": {"zookeeper.connect": "x"}, "kafka_version": "3.3"})
+    with pytest.raises(SettingsError, match=r"Kafka 3\.3 has zookeeper\.connect, and Klamm does not obey it"):
+        plan_cluster(options, {}, FREE_PORTS)
+
+
 WITHOUT_MECHANISMS = {name: value for name, value in SASL.items() if name != "sasl.enabled.mechanisms"}
 WITHOUT_JAAS = {name: value for name, value in SASL.items() if name != JAAS}
 

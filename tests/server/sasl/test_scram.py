@@ -172,6 +172,11 @@ def test_the_session_of_a_token_ends_with_it(image: MetadataImage) -> None:
 def test_messages_are_bounded(image: MetadataImage) -> None:
     with pytest.raises(CredentialsRefused):
         exchange(image).evaluate(ScramClient("alice", "pw", nonce="x" * MAX_MESSAGE_BYTES).first(), 0)
+    rest = len(ScramClient("alice", "pw", nonce="").first())
+    longest = ScramClient("alice", "pw", nonce="x" * (MAX_MESSAGE_BYTES - rest)).first()
+    assert exchange(image).evaluate(longest, 0).startswith(b"r=x")
+    with pytest.raises(CredentialsRefused):
+        exchange(image).evaluate(ScramClient("alice", "pw", nonce="x" * (MAX_MESSAGE_BYTES - rest + 1)).first(), 0)
     began = time.perf_counter()
     for hostile in (b"n,,n=" + b"=2C" * 5_000, b"n,,n=a,r=b" + b",x=y" * 4_000, b"n,a=" + b"=3D" * 5_000 + b","):
         with pytest.raises(REFUSED):
