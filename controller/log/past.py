@@ -62,9 +62,13 @@ def read_past(source: Path) -> Past:
             snapshots, segments = _of_file(source)
         if not snapshots and not segments:
             raise LogError(f"{source} has no metadata log: neither segments nor a snapshot")
+        for path in (*(one.path for one in snapshots[-1:]), *(one.path for one in segments)):
+            if not path.is_file():
+                raise LogError(f"{path} is not a regular file")
         found = _Found(snapshots[-1] if snapshots else None)
         for segment in segments:
-            found.read(segment, is_last=segment is segments[-1])
+            with os_errors_as_log_errors("read", segment.path):
+                found.read(segment, is_last=segment is segments[-1])
     return Past(found.snapshot, found.batches, found.leader_epoch, found.quorum, _cluster_id(folder))
 
 

@@ -1,5 +1,6 @@
 """Clusters that begin as another one: what they have of it, what they leave alone, and sources that cannot be used."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,15 @@ def _newer_record_in_the_snapshot(data_dir: Path) -> None:
     _with_record_of_a_newer_release(next((data_dir / LOG_FOLDER).glob("*.checkpoint")), "before")
 
 
+def _with_pipe(suffix: str) -> Callable[[Path], None]:
+    def spoil(data_dir: Path) -> None:
+        path = max((data_dir / LOG_FOLDER).glob(f"*.{suffix}"))
+        path.unlink()
+        os.mkfifo(path)
+
+    return spoil
+
+
 def _with_feature(name: str, level: int) -> Callable[[Path], None]:
     def spoil(data_dir: Path) -> None:
         past = read_past(data_dir)
@@ -161,6 +171,8 @@ def _with_feature(name: str, level: int) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
+        (_with_pipe("log"), r"\.log is not a regular file"),
+        (_with_pipe("checkpoint"), r"\.checkpoint is not a regular file"),
         (_newer_record_in_the_log, "the metadata log cannot be read: .* no metadata record 120 of version 0"),
         (_newer_record_in_the_snapshot, "the metadata log cannot be read: .* no metadata record 120 of version 0"),
         (_with_feature("metadata.version", 99), "is at metadata.version 99, and Klamm supports only"),
