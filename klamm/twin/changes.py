@@ -1,7 +1,7 @@
 """The changes that `klamm try` applies, from a file: a reassignment file of Kafka's tool, or a list of steps.
 
     steps:
-      - create-topic: {name: orders, partitions: 12, replication-factor: 3}
+      - create-topic: {name: new-orders, partitions: 12, replication-factor: 3}
       - lose-rack: b
 
 Each step is an object with one member. An invalid file raises InvalidChanges, whose text is one line.
