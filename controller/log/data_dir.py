@@ -7,7 +7,7 @@ too: after a crash there is the old file or the new one. The log itself is elsew
 import contextlib
 import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,8 @@ from klamm.quick_dataclasses import dataclass
 LOG_FOLDER: Final = "__cluster_metadata-0"
 META_PROPERTIES: Final = "meta.properties"
 LOCK_FILE: Final = ".lock"
+CLONE_ID: Final = "-1"
+"""The node.id of what `klamm clone` wrote: of no node."""
 _BESIDE: Final = ".tmp"
 _LOGGED: Final = (".log", ".checkpoint")
 _META_PROPERTIES_VERSION: Final = "1"
@@ -44,7 +46,7 @@ class DataDirLock:
     """The right to write into a data directory, held until `release` or the end of the process."""
 
     def __init__(self, data_dir: Path) -> None:
-        path = data_dir / LOCK_FILE
+        self._path = path = data_dir / LOCK_FILE
         with os_errors_as_log_errors("create", path):
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -67,6 +69,11 @@ class DataDirLock:
             fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise LogError(f"data directory {data_dir} is in use by another program, such as Apache Kafka") from None
+
+    def remove(self) -> None:
+        """Remove the file of the lock, before `release`."""
+        with contextlib.suppress(OSError):
+            self._path.unlink()
 
     def release(self) -> None:
         with contextlib.suppress(OSError):  # a stale process id misleads nobody: it is shown only beside a held lock
@@ -94,8 +101,9 @@ def _shown_owner(written: bytes) -> str:
     return f"{process} of host {place[0]}" if place[:1] != own_place[:1] else f"{process} of another container"
 
 
-def create_data_dir(data_dir: Path) -> None:
-    """Make sure that the directory is there and is one; parents are made as needed, and the entries synced."""
+def create_data_dir(data_dir: Path) -> Sequence[Path]:
+    """Make sure that the directory is there and is one; parents are made as needed, and the entries synced. Returns
+    the directories that were made, the innermost first."""
     with os_errors_as_log_errors("use data directory", data_dir):
         missing = []
         folder = data_dir
@@ -111,6 +119,20 @@ def create_data_dir(data_dir: Path) -> None:
         for new in reversed(missing):
             new.mkdir(exist_ok=True)
             sync_dir(new.parent)
+        return missing
+
+
+def remove_empty_dirs(made: Sequence[Path]) -> None:
+    """Remove directories that `create_data_dir` made, as far as nothing is in them."""
+    with contextlib.suppress(OSError):
+        for folder in made:
+            folder.rmdir()
+
+
+def foreign_file(data_dir: Path) -> str | None:
+    """The name of something in a directory that has a use; None: the directory is as good as empty."""
+    with os_errors_as_log_errors("use", data_dir):
+        return min({path.name for path in data_dir.iterdir()} - _AS_GOOD_AS_NOTHING, default=None)
 
 
 def refuse_foreign_dir(data_dir: Path) -> None:
@@ -141,6 +163,8 @@ def load_identity(data_dir: Path, new: Identity) -> Identity:
         raise LogError(f"{path} has {told}, not {_META_PROPERTIES_VERSION}{era}")
     if len(properties.get("node.id", "")) > LONGEST_CONTROLLER_ID:
         raise LogError(f"{data_dir} is a copy that klamm follow keeps: klamm serve --twin begins with it")
+    if properties.get("node.id") == CLONE_ID:
+        raise LogError(f"{data_dir} is a copy that klamm clone wrote: klamm serve --twin begins with it")
     if properties.get("node.id") != str(CONTROLLER_ID):
         raise LogError(f"{path} belongs to node {properties.get('node.id')}, not to the controller, {CONTROLLER_ID}")
     if not properties.get("cluster.id"):

@@ -55,6 +55,7 @@ def read_past(source: Path) -> Past:
     with os_errors_as_log_errors("read", source):
         if source.is_dir():
             folder = source / LOG_FOLDER if (source / LOG_FOLDER).is_dir() else source
+            os.scandir(folder).close()  # `glob` finds nothing in a folder that may not be read
             snapshots, segments = list_snapshots(folder), list_segments(folder)
         else:
             source.stat()

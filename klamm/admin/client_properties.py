@@ -7,7 +7,7 @@ and, if there is one, the file that the setting names, and no secret.
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias, TypedDict, Unpack
 
@@ -80,6 +80,12 @@ def properties_of_caller(given: Properties, **keywords: Unpack[SecurityKeywords]
     if decoded.warning is not None:
         warnings.warn(decoded.warning, stacklevel=3)
     return decoded
+
+
+def command_properties(path: Path | None) -> ClientProperties:
+    """The settings in the file of `--command-config`. Raises InvalidClientProperties."""
+    decoded = decode_client_properties(path)
+    return replace(decoded, security=replace(decoded.security, settings_in="in the file of --command-config"))
 
 
 def decode_client_properties(

@@ -29,6 +29,7 @@ LAST_CORRELATION_ID = 2**31 - 1
 CLIENT_SOFTWARE_NAME = "klamm"
 TLS_ALERT = b"\x15\x03"
 """The first bytes with which a TLS listener answers a request in plain text."""
+HTTP_ANSWER = b"HTTP/"
 USED_SHARE_OF_SESSION = 0.85
 """A broker may end the session of a login. After this share of it, requests take a new connection, as Kafka's clients
 authenticate again after 85 to 95 % of it."""
@@ -40,8 +41,11 @@ _Response = TypeVar("_Response", bound=Message)
 class Connection:
     """An open connection that knows which versions its broker serves. Made by `open_connection`."""
 
-    def __init__(self, stream: Stream, address: Address, client_id: str, max_frame_bytes: int) -> None:
+    def __init__(
+        self, stream: Stream, address: Address, client_id: str, max_frame_bytes: int, settings_in: str = ""
+    ) -> None:
         self.address = address
+        self._settings_in = settings_in
         self._stream = stream
         self._client_id = client_id
         self._served: dict[int, range] = {}
@@ -185,11 +189,8 @@ class Connection:
                 chunk = await self._stream.receive_some(RECEIVE_BYTES)
                 if not chunk:
                     raise await self._end(f"{self.address} closed the connection")
-                if self._next_answer == 0 and bytes(chunk[: len(TLS_ALERT)]) == TLS_ALERT:
-                    raise await self._end(
-                        f"{self.address} is a listener with TLS: the client needs security.protocol SSL or SASL_SSL "
-                        "(in the file of --command-config, or as the argument security_protocol)"
-                    )
+                if self._next_answer == 0 and (other := self._other_protocol(bytes(chunk))) is not None:
+                    raise await self._end(f"{self.address} {other}")
                 self._frames.feed(bytes(chunk))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise await self._break(error) from error
@@ -202,6 +203,15 @@ class Connection:
         self._next_answer = _after(correlation_id)
         if correlation_id in self._awaited:
             self._arrived[correlation_id] = frame
+
+    def _other_protocol(self, received: bytes) -> str | None:
+        """A clause about the server, if the first bytes that it sends are not Kafka's."""
+        if received.startswith(TLS_ALERT):
+            where = f" ({self._settings_in})" if self._settings_in else ""
+            return f"is a listener with TLS: the client needs security.protocol SSL or SASL_SSL{where}"
+        if received.startswith(HTTP_ANSWER):
+            return "does not speak Kafka's protocol: it answers HTTP"
+        return None
 
     async def _decode(self, api: Api[_Request, _Response], version: int, frame: bytes) -> _Response:
         try:
@@ -229,18 +239,18 @@ async def open_connection(
 ) -> Connection:
     """Connect, get the versions and log in; raises `ConnectionLost` if that fails for any reason."""
     stream = await open_stream(address, security.tls)
-    return await negotiated(stream, address, client_id, max_frame_bytes, security.login)
+    return await negotiated(stream, address, client_id, max_frame_bytes, security)
 
 
 async def negotiated(
-    stream: Stream, address: Address, client_id: str, max_frame_bytes: int, login: Login | None = None
+    stream: Stream, address: Address, client_id: str, max_frame_bytes: int, security: ClientSecurity = NO_SECURITY
 ) -> Connection:
     """The connection on an open stream to `address`, with its versions; raises `ConnectionLost`."""
-    connection = Connection(stream, address, client_id, max_frame_bytes)
+    connection = Connection(stream, address, client_id, max_frame_bytes, security.settings_in)
     try:
         await connection.negotiate()
-        if login is not None:
-            await connection.log_in(login)
+        if security.login is not None:
+            await connection.log_in(security.login)
     except BaseException:
         await connection.aclose()
         raise

@@ -30,6 +30,8 @@ class ClientSecurity:
     """Whom the client trusts, its own certificate, and whether the name of the host has to be that of the
     certificate. None: connections are not encrypted."""
     login: Login | None = None
+    settings_in: str = "as the argument security_protocol"
+    """Where the user writes security.protocol, for messages."""
 
 
 NO_SECURITY: Final = ClientSecurity()

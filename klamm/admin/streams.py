@@ -36,7 +36,10 @@ async def open_stream(address: Address, tls: ssl.SSLContext | None) -> Stream:
         await encrypted.do_handshake()
     except trio.BrokenResourceError as error:
         await trio.aclose_forcefully(encrypted)
-        raise broken(address, error) from error
+        lost = broken(address, error)
+        if isinstance(lost, AccessRefused):
+            raise lost from error
+        raise ConnectionLost(f"{lost} during the TLS handshake: perhaps this listener has no TLS") from error
     except BaseException:
         await trio.aclose_forcefully(encrypted)
         raise

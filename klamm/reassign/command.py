@@ -14,7 +14,7 @@ import trio
 
 from klamm.admin.client import AdminClient
 from klamm.admin.client_configs import InvalidClientProperties
-from klamm.admin.client_properties import ClientProperties, decode_client_properties
+from klamm.admin.client_properties import ClientProperties, command_properties
 from klamm.admin.errors import AdminError
 from klamm.protocol.printable import printable
 from klamm.reassign import actions
@@ -47,7 +47,7 @@ def _run(options: ReassignOptions) -> int:
     try:
         targets = read_targets(options.reassignment_file) if options.reassignment_file is not None else ()
         topic_names = read_topics(options.topics_file) if options.topics_file is not None else ()
-        properties = decode_client_properties(options.command_config)
+        properties = command_properties(options.command_config)
         if properties.warning is not None:
             _tell(f"warning: {options.command_config}: {properties.warning}", EXIT_DONE)
         return trio.run(_act, options, properties, targets, topic_names)

@@ -19,14 +19,23 @@ import trio
 
 from klamm.admin.client import AdminClient
 from klamm.admin.client_configs import InvalidClientProperties
-from klamm.admin.client_properties import ClientProperties, decode_client_properties
-from klamm.admin.errors import AdminError
+from klamm.admin.client_properties import ClientProperties, command_properties
+from klamm.admin.errors import AdminError, RequestFailed
 from klamm.cluster.twin_configs import STATIC_CONFIGS_FILE
 from klamm.console.options import CommandParser, Once, file_path
-from klamm.controller.log.data_dir import LOG_FOLDER, META_PROPERTIES, create_data_dir, replace_file
+from klamm.controller.log.data_dir import (
+    CLONE_ID,
+    LOG_FOLDER,
+    META_PROPERTIES,
+    create_data_dir,
+    foreign_file,
+    remove_empty_dirs,
+    replace_file,
+)
 from klamm.controller.log.epoch import encode_leader_change
 from klamm.controller.log.errors import LogError, os_errors_as_log_errors
 from klamm.controller.log.segment_files import segment_path
+from klamm.protocol.errors import ErrorCode
 from klamm.protocol.printable import printable
 from klamm.reassign.options import bootstrap_servers
 from klamm.twin.clone import EPOCH, Cloned, clone, log_bytes
@@ -73,12 +82,19 @@ def decode_clone_options(arguments: Sequence[str]) -> CloneOptions:
 def clone_command(options: CloneOptions) -> int:
     """Run `klamm clone` with these options; returns the exit code."""
     try:
-        properties = decode_client_properties(options.command_config)
-        _refuse_used(options.out)
-        cloned = trio.run(_clone, options, properties)
-        _write(options.out, cloned)
+        properties = command_properties(options.command_config)
+        made = _made(options.out)
+        try:
+            cloned = trio.run(_clone, options, properties)
+            _write(options.out, cloned)
+        except BaseException:
+            remove_empty_dirs(made)
+            raise
     except InvalidClientProperties as error:
         return _say(str(error), EXIT_WRONG_CALL)
+    except RequestFailed as error:
+        is_of_a_controller = error.code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        return _say(_of_a_controller(options) if is_of_a_controller else str(error), EXIT_FAILED)
     except (AdminError, LogError) as error:
         return _say(str(error), EXIT_FAILED)
     for part in cloned.missing:
@@ -99,24 +115,34 @@ async def _clone(options: CloneOptions, properties: ClientProperties) -> Cloned:
         return await clone(admin)
 
 
-def _refuse_used(out: Path) -> None:
-    create_data_dir(out)
-    with os_errors_as_log_errors("use", out):
-        for path in out.iterdir():
-            raise LogError(f"{out} is not empty (it holds {path.name!r})")
+def _of_a_controller(options: CloneOptions) -> str:
+    return (
+        f"{options.bootstrap_servers} is the address of a controller, not of a broker: klamm follow copies from "
+        "controllers"
+    )
+
+
+def _made(out: Path) -> Sequence[Path]:
+    """Make the directory before the cluster is asked; returns the directories that were made. Raises LogError."""
+    made = create_data_dir(out)
+    name = foreign_file(out)
+    if name is not None:
+        raise LogError(f"{out} is not empty (it holds {name!r})")
+    return made
 
 
 def _write(out: Path, cloned: Cloned) -> None:
-    """The log comes last, so that there is no twin of half a clone. Raises LogError, and leaves `out` empty then."""
+    """The log comes last, so that no twin begins with half a clone. Raises LogError, and leaves `out` as it was."""
+    before = set(out.iterdir())
     sizes = [[str(partition), size] for partition, size in cloned.sizes.items()]
     try:
-        replace_file(out / META_PROPERTIES, f"version=1\nnode.id=-1\ncluster.id={cloned.cluster_id}\n")
+        replace_file(out / META_PROPERTIES, f"version=1\nnode.id={CLONE_ID}\ncluster.id={cloned.cluster_id}\n")
         replace_file(out / SIZES_FILE, json.dumps(sizes) + "\n")
         replace_file(out / STATIC_CONFIGS_FILE, cloned.static.stored().as_text() + "\n")
         _write_log(segment_path(out / LOG_FOLDER, 0), cloned)
     except LogError:
         with suppress(OSError):
-            for path in out.iterdir():  # it was empty
+            for path in set(out.iterdir()) - before:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         raise
 

@@ -17,7 +17,7 @@ from typing import Final
 import trio
 
 from klamm.admin.client_configs import InvalidClientProperties
-from klamm.admin.client_properties import decode_client_properties
+from klamm.admin.client_properties import command_properties
 from klamm.admin.connection import Connection, open_connection
 from klamm.admin.security import ClientSecurity
 from klamm.admin.streams import ConnectionLost
@@ -104,7 +104,7 @@ def _addresses(text: str) -> Sequence[Address]:
 def follow_command(options: FollowOptions) -> int:
     """Run `klamm follow` with these options; returns the exit code."""
     try:
-        properties = decode_client_properties(options.command_config)
+        properties = command_properties(options.command_config)
         log = FollowedLog(options.data_dir)
     except InvalidClientProperties as error:
         _say(str(error))
@@ -116,8 +116,8 @@ def follow_command(options: FollowOptions) -> int:
     try:
         if log.broken_bytes:
             _say(
-                f"{log.broken_bytes} bytes of the copy are damaged or incomplete: it is whole up to offset "
-                f"{log.end_offset}, and goes on from there"
+                f"{log.damage}. The copy is whole up to offset {log.end_offset}, and the records from there on "
+                "are fetched again"
             )
         trio.run(_follow, log, options, properties.security)
     except (LogError, NotFollowable) as error:

@@ -19,12 +19,11 @@ from typing import Final
 
 from klamm.controller.log.data_dir import (
     LOG_FOLDER,
-    META_PROPERTIES,
     DataDirLock,
     create_data_dir,
     load_small_file,
-    pairs_of,
     refuse_foreign_dir,
+    remove_empty_dirs,
     replace_file,
     sync_dir,
 )
@@ -34,26 +33,20 @@ from klamm.controller.log.snapshot_files import SnapshotFile, check_snapshot, li
 from klamm.controller.metadata_log_reader import SnapshotId
 from klamm.protocol.record_batch import BatchHeader, CorruptBatch, check_batch, decode_batch_header
 from klamm.protocol.uuid import Uuid
+from klamm.twin.follower_identity import (
+    FIRST_REPLICA_ID,
+    FollowerIdentity,
+    load_follower_identity,
+    write_follower_identity,
+)
 from klamm.twin.newest_batches import KeptBatch, NewestBatches
 
-FIRST_REPLICA_ID: Final = 1_000_000_000
-"""Replica ids of followers are random numbers from here on: no cluster numbers its nodes like that."""
 SEGMENT_BYTES: Final = 1 << 30
 STATE_FILE: Final = "follower-state"
-_PROPERTIES_VERSION: Final = "1"
 
 
 class Diverged(LogError):
     """The leader's log does not have what this copy has below a high watermark that it has seen."""
-
-
-@dataclass(frozen=True, slots=True)
-class FollowerIdentity:
-    """Whose copy a directory holds, and who this follower is to the leader."""
-
-    cluster_id: str
-    replica_id: int
-    directory_id: Uuid
 
 
 @dataclass(slots=True)
@@ -69,8 +62,9 @@ class FollowedLog:
     def __init__(self, data_dir: Path) -> None:
         """Opens or creates the copy; a broken tail is not counted. Raises LogError, also for a directory of another
         kind."""
-        create_data_dir(data_dir)
+        self._made = create_data_dir(data_dir)
         refuse_foreign_dir(data_dir)
+        load_follower_identity(data_dir)  # before the lock, so that nothing is left in a directory of another kind
         self.data_dir = data_dir
         self._lock = DataDirLock(data_dir)
         self._segments: list[_Segment] = []
@@ -81,8 +75,10 @@ class FollowedLog:
         self.broken_bytes = 0
         """Behind the last whole batch, or behind a lost snapshot. They stay until the leader has replaced them."""
         self._broken_files: list[Path] = []
+        self.damage = ""
+        """One clause about the first of them."""
         try:
-            self.identity = _load_identity(data_dir)
+            self.identity = load_follower_identity(data_dir)
             self._folder = data_dir / LOG_FOLDER
             with os_errors_as_log_errors("use", self._folder):
                 self._folder.mkdir(exist_ok=True)
@@ -115,7 +111,7 @@ class FollowedLog:
         if self.identity is None:
             replica_id = SystemRandom().randrange(FIRST_REPLICA_ID, 2**31 - 1)
             self.identity = FollowerIdentity(cluster_id, replica_id, Uuid(os.urandom(16)))
-            _write_identity(self.data_dir, self.identity)
+            write_follower_identity(self.data_dir, self.identity)
         elif self.identity.cluster_id != cluster_id:
             raise LogError(
                 f"{self.data_dir} is a copy of cluster {self.identity.cluster_id}, and this is cluster {cluster_id}"
@@ -168,6 +164,8 @@ class FollowedLog:
 
     def keep_state(self) -> None:
         """Write the high watermark durably, so that a later start knows what must not change."""
+        if self.identity is None:
+            return  # nothing was copied
         state = {"highWatermark": self.high_watermark, "endOffset": self.end_offset, "leaderEpoch": self.last_epoch}
         replace_file(self._folder / STATE_FILE, json.dumps(state) + "\n")
 
@@ -223,9 +221,15 @@ class FollowedLog:
         return self._folder
 
     def close(self) -> None:
-        """Release the directory."""
+        """Release the directory. If nothing was ever copied, what `__init__` made is removed."""
         self._close_file()
+        if self.identity is None:
+            with suppress(OSError):
+                self._folder.rmdir()
+            self._lock.remove()
         self._lock.release()
+        if self.identity is None:
+            remove_empty_dirs(self._made)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -287,11 +291,12 @@ class FollowedLog:
             try:
                 check_snapshot(snapshot)
                 return SnapshotId(snapshot.end_offset, snapshot.leader_epoch)
-            except CorruptSnapshot:
-                self._leave_out(snapshot.path)
+            except CorruptSnapshot as error:
+                self._leave_out(snapshot.path, str(error))
         return None
 
-    def _leave_out(self, path: Path) -> None:
+    def _leave_out(self, path: Path, reason: str) -> None:
+        self.damage = self.damage or reason
         with os_errors_as_log_errors("read", path):
             self.broken_bytes += path.stat().st_size
         self._broken_files.append(path)
@@ -305,13 +310,13 @@ class FollowedLog:
         for base_offset, path in found:
             if is_broken or base_offset != self.end_offset:
                 is_broken = True
-                self._leave_out(path)
+                self._leave_out(path, f"{path} does not continue the copy")
                 continue
             with os_errors_as_log_errors("read", path):
                 is_broken = self._read_segment(_Segment(base_offset, path), path.stat().st_size)
         if self.snapshot is not None and self.end_offset < self.snapshot.end_offset:
             for segment in self._segments:
-                self._leave_out(segment.path)
+                self._leave_out(segment.path, f"{segment.path} ends before the snapshot")
             self._segments, self._epochs = [], []
             self._newest.cut(0)
             self.end_offset = self.snapshot.end_offset
@@ -326,7 +331,7 @@ class FollowedLog:
             if self._segments:
                 os.truncate(self._segments[-1].path, self._segments[-1].size)
             sync_dir(self._folder)
-        self.broken_bytes, self._broken_files = 0, []
+        self.broken_bytes, self._broken_files, self.damage = 0, [], ""
 
     def _read_segment(self, segment: _Segment, size: int) -> bool:
         """Returns whether its tail was broken."""
@@ -337,8 +342,11 @@ class FollowedLog:
                 if header.base_offset != self.end_offset or header.leader_epoch < self.last_epoch:
                     raise CorruptBatch("it does not continue the log", position=position, torn=False)
                 self._note(segment, header, position, length)
-        except CorruptBatch:
-            self.broken_bytes += size - segment.size
+        except CorruptBatch as error:
+            broken_bytes = size - segment.size
+            self.broken_bytes += broken_bytes
+            how = f"the last {broken_bytes} bytes are incomplete" if error.torn else error.reason
+            self.damage = self.damage or f"{segment.path} is damaged at byte {error.position}: {how}"
             return True
         finally:
             os.close(fd)
@@ -372,28 +380,3 @@ def _write_whole(fd: int, data: bytes, position: int) -> None:
         written = 0
         while written < len(rest):
             written += os.pwrite(fd, rest[written:], position + written)
-
-
-def _load_identity(data_dir: Path) -> FollowerIdentity | None:
-    path = data_dir / META_PROPERTIES
-    text = load_small_file(path)
-    if text is None:
-        return None
-    found = pairs_of(text)
-    try:
-        replica_id = int(found["node.id"])
-        if replica_id < FIRST_REPLICA_ID or found["version"] != _PROPERTIES_VERSION:
-            raise LogError(f"{data_dir} belongs to node {replica_id} of a cluster, and is not a copy of klamm follow")
-        return FollowerIdentity(found["cluster.id"], replica_id, Uuid.from_text(found["directory.id"]))
-    except (KeyError, ValueError) as error:
-        raise LogError(f"{path} is not a file of klamm follow: {error}") from None
-
-
-def _write_identity(data_dir: Path, identity: FollowerIdentity) -> None:
-    properties = {
-        "version": _PROPERTIES_VERSION,
-        "node.id": identity.replica_id,
-        "cluster.id": identity.cluster_id,
-        "directory.id": identity.directory_id,
-    }
-    replace_file(data_dir / META_PROPERTIES, "".join(f"{name}={value}\n" for name, value in properties.items()))

@@ -30,7 +30,7 @@ from klamm.protocol.messages.data import fetch
 from klamm.protocol.messages.raft import fetch_snapshot
 from klamm.protocol.uuid import METADATA_TOPIC_ID, ZERO_UUID
 from klamm.server.addresses import Address
-from klamm.twin.followed_log import FollowerIdentity
+from klamm.twin.follower_identity import FollowerIdentity
 
 FIRST_VERSION_WITH_IDS: Final = 13
 FIRST_VERSION_OF_RAFT: Final = 12

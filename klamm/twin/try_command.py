@@ -16,6 +16,7 @@ import trio
 from klamm.admin.partition_types import TopicPartition
 from klamm.assignment import CannotPlace
 from klamm.cluster.errors import ClusterError
+from klamm.cluster.twin_configs import STATIC_CONFIGS_FILE
 from klamm.console.options import CommandParser, Once, UsageError, argument_of, file_path, whole_number
 from klamm.protocol.printable import printable
 from klamm.reassign.files import as_file, as_text
@@ -49,13 +50,6 @@ FAILURES: Final[Mapping[str, tuple[str, Callable[[Trial], bool]]]] = {
     "refused": ("the cluster refuses a change", lambda trial: any(step.refused for step in trial.steps)),
     "unfinished": ("a reassignment cannot end", lambda trial: any(step.unfinished for step in trial.steps)),
 }
-
-NO_LIMIT_FOUND: Final = {
-    "kip": "the twin has neither max.broker.partitions nor max.partitions, so this check finds nothing. "
-    "klamm follow copies no static configs: give a limit of server.properties with --set",
-    "kafka": "Apache Kafka has no limits of KIP-578, so this check finds nothing. --profile kip has them",
-}
-"""Why --fail-on limit cannot fail, by profile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,10 +197,20 @@ def try_command(options: TryOptions) -> int:
     sys.stdout.write(_written(trial, options, sizes))
     failed = [kind for kind in options.fail_on if FAILURES[kind][1](trial)]
     if "limit" in options.fail_on and "limit" not in failed and not trial.has_limit:
-        sys.stderr.write(f"klamm try: limit: {NO_LIMIT_FOUND[options.profile]}\n")
+        sys.stderr.write(f"klamm try: limit: {_no_limit_found(options.twin)}\n")
     for kind in failed:
         sys.stderr.write(f"klamm try: {kind}: {FAILURES[kind][0]}\n")
     return EXIT_FAILED if failed else EXIT_DONE
+
+
+def _no_limit_found(twin: Path) -> str:
+    """Why --fail-on limit cannot fail."""
+    stored = twin / STATIC_CONFIGS_FILE
+    where = f"{stored} has none either" if stored.is_file() else "the copy has no static configs"
+    return (
+        "the twin has neither max.broker.partitions nor max.partitions (KIP-578; Apache Kafka 4.3 has no such limit), "
+        f"so this check finds nothing; {where}. Give a limit with --set"
+    )
 
 
 def _written(trial: Trial, options: TryOptions, sizes: Mapping[TopicPartition, int] | None) -> str:

@@ -212,6 +212,7 @@ OURS = f"version=1\nnode.id=3000\ncluster.id={CLUSTER_ID}\ndirectory.id={DIRECTO
         (OURS.replace("version=1", "version=0"), "has version 0, not 1: it was written for a broker with ZooKeeper"),
         (OURS.replace("version=1", "version=2"), "has version 2, not 1"),
         (OURS.replace("version=1\n", ""), "has no version, not 1"),
+        (OURS.replace("3000", "-1"), "is a copy that klamm clone wrote: klamm serve --twin begins with it"),
         (OURS.replace("3000", "1"), "belongs to node 1, not to the controller, 3000"),
         (OURS.replace(CLUSTER_ID, ""), "names no cluster.id"),
         (OURS.replace(str(DIRECTORY_ID), "AAAA"), "directory.id that is none: 'AAAA' holds 3 bytes"),

@@ -1,5 +1,7 @@
 """The admin client and its connections against peers that answer slowly, wrongly, in old versions, or not at all."""
 
+from functools import partial
+
 import pytest
 import trio
 import trio.testing
@@ -163,6 +165,18 @@ async def test_a_longer_answer_than_allowed_is_not_read(nursery: trio.Nursery) -
     async with klamm.AdminClient(peer.address, max_frame_bytes=1_000) as admin:
         with pytest.raises(klamm.ClusterUnreachable, match="2000"):
             await admin.metadata([])
+
+
+async def test_a_server_that_answers_http_is_named(nursery: trio.Nursery) -> None:
+    async def refuse(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        await stream.send_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    (listener,) = await nursery.start(partial(trio.serve_tcp, refuse, 0, host="127.0.0.1"))
+    address = f"127.0.0.1:{listener.socket.getsockname()[1]}"
+    with pytest.raises(klamm.ClusterUnreachable) as raised:
+        await klamm.AdminClient.connect(address)
+    assert str(raised.value) == f"{address} does not speak Kafka's protocol: it answers HTTP"
 
 
 async def test_a_connection_that_was_closed_while_idle_is_replaced_unnoticed(nursery: trio.Nursery) -> None:

@@ -13,6 +13,7 @@ import trio
 import trio.testing
 
 import klamm
+from klamm.admin.client_properties import command_properties
 from klamm.admin.connection import open_connection
 from klamm.admin.logins import scram_login
 from klamm.admin.security import ClientSecurity, LoginFailed
@@ -85,7 +86,7 @@ async def test_clients_that_do_not_fit_the_listener_get_a_reason() -> None:
     async with klamm.Cluster(brokers=1) as plain:
         with pytest.raises(klamm.AuthenticationFailed, match="SASL_STATE"):
             await brokers_seen(plain.bootstrap_servers, user="alice", password="x")
-        with pytest.raises(klamm.ClusterUnreachable, match="closed the connection"):
+        with pytest.raises(klamm.ClusterUnreachable, match="during the TLS handshake: perhaps this listener has no"):
             await brokers_seen(plain.bootstrap_servers, ca_file=CERTS / "ca.crt")
     async with klamm.Cluster(brokers=1, security="sasl_ssl", users=USERS) as secure:
         with pytest.raises(klamm.ClusterUnreachable):
@@ -310,8 +311,13 @@ def test_a_broker_without_the_credential_is_refused() -> None:
 async def test_a_plain_client_of_a_tls_listener_learns_what_it_needs() -> None:
     async with klamm.Cluster(brokers=1, security="ssl") as cluster:
         servers = cluster.bootstrap_servers
-        with pytest.raises(klamm.ClusterUnreachable) as raised:
-            await brokers_seen(servers)
-    said = str(raised.value)
-    assert said.startswith(f"{servers} is a listener with TLS: the client needs security.protocol SSL or SASL_SSL")
-    assert said.count(servers) == 1
+        said = []
+        for properties in (None, command_properties(None)):
+            with pytest.raises(klamm.ClusterUnreachable) as raised:
+                await brokers_seen(servers, properties=properties)
+            said.append(str(raised.value))
+    needed = f"{servers} is a listener with TLS: the client needs security.protocol SSL or SASL_SSL"
+    assert said == [
+        f"{needed} (as the argument security_protocol)",
+        f"{needed} (in the file of --command-config)",
+    ]

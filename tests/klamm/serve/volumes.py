@@ -14,6 +14,7 @@ import pytest
 
 PR_CAPBSET_DROP = 24
 CAP_DAC_OVERRIDE = 1
+CAP_DAC_READ_SEARCH = 2
 # Private, so that no mount leaves the namespace, which exists until stdin is closed.
 _HOLDER = ("unshare", "--mount", "--propagation", "private", "sh", "-c")
 
@@ -69,12 +70,13 @@ def fill(volume: Path) -> Path:
 
 
 def obey_permissions() -> Callable[[], None]:
-    """For a new process: as root, give up the capability to ignore file permissions."""
+    """For a new process: as root, give up the capabilities to ignore file permissions."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def obey() -> None:
-        if os.geteuid() == 0 and libc.prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0):
-            raise OSError(ctypes.get_errno(), "cannot give up CAP_DAC_OVERRIDE")
+        for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+            if os.geteuid() == 0 and libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0):
+                raise OSError(ctypes.get_errno(), f"cannot give up capability {capability}")
 
     return obey
 

@@ -52,6 +52,8 @@ async def test_a_clone_has_what_the_cluster_shows(tmp_path: Path, capfd: pytest.
         klamm.AdminClient(cluster.bootstrap_servers) as admin,
     ):
         await fill(cluster, admin)
+        (tmp_path / "copy").mkdir()
+        (tmp_path / "copy" / ".lock").touch()  # a call of another command has left it
         assert await trio.to_thread.run_sync(cloned, cluster.bootstrap_servers, tmp_path / "copy") == 0
         wanted = lasting_facts(cluster._up.image)
         async with klamm.Cluster(twin=tmp_path / "copy", configs=CONFIGS) as twin:
@@ -85,13 +87,14 @@ async def test_a_client_without_rights_clones_the_rest(tmp_path: Path, capfd: py
 
 def test_a_directory_that_is_used_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "letter.txt").write_text("dear")
+    (tmp_path / ".lock").touch()
     assert cloned("127.0.0.1:1", tmp_path) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "is not empty (it holds 'letter.txt')" in line
 
 
 @pytest.mark.parametrize("most_bytes", [10, 2_000])
-async def test_a_disk_without_room_leaves_an_empty_directory(tmp_path: Path, most_bytes: int) -> None:
+async def test_a_disk_without_room_leaves_no_directory(tmp_path: Path, most_bytes: int) -> None:
     """The first limit is too small for every file, and the second one for the log."""
 
     def limit() -> None:
@@ -106,14 +109,17 @@ async def test_a_disk_without_room_leaves_an_empty_directory(tmp_path: Path, mos
         file = "meta.properties" if most_bytes == 10 else f"__cluster_metadata-0/{0:020}.log"
         assert ended.returncode == 1
         assert ended.stderr.decode() == f"klamm clone: cannot write {tmp_path / 'copy' / file}: File too large\n"
-        assert not list((tmp_path / "copy").iterdir())
+        assert not (tmp_path / "copy").exists()
         assert await trio.to_thread.run_sync(cloned, cluster.bootstrap_servers, tmp_path / "copy") == 0
 
 
 def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cloned("127.0.0.1:1", tmp_path / "copy") == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "127.0.0.1:1" in line
+    (tmp_path / "empty").mkdir()
+    for out in (tmp_path / "empty", tmp_path / "new" / "copy"):
+        assert cloned("127.0.0.1:1", out) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "127.0.0.1:1" in line
+    assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
 
 
 @pytest.mark.parametrize(

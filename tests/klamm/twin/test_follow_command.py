@@ -29,9 +29,17 @@ def test_a_copy_is_made_ended_by_a_signal_and_goes_on(tmp_path: Path) -> None:
         controller = ["--bootstrap-controller", server.controller_bootstrap_servers, "--data-dir", copy]
         first = follow(*controller, "--once")
         assert (first.returncode, first.stdout) == (0, "")
+        (segment,) = Path(copy).glob("*/*.log")
+        content = bytearray(segment.read_bytes())
+        content[len(content) // 2] ^= 1
+        segment.write_bytes(content)
         going = subprocess.Popen([*FOLLOW, *controller], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
         try:
             assert going.stderr is not None
+            damaged = going.stderr.readline()
+            assert damaged.startswith(f"klamm follow: {segment} is damaged at byte ")
+            assert ". The copy is whole up to offset " in damaged
+            assert damaged.endswith(", and the records from there on are fetched again\n")
             assert "following controller" in going.stderr.readline()
             in_use = follow(*controller)
             going.send_signal(signal.SIGTERM)
@@ -87,13 +95,21 @@ def test_wrong_properties_are_refused_before_the_directory_is_made(
     assert not (tmp_path / "copy").exists()
 
 
-def test_what_cannot_be_followed_is_said_in_one_line(tmp_path: Path) -> None:
+def test_what_cannot_be_followed_is_said_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ServerProcess(brokers=1, controller_listener="127.0.0.1:0") as server:
         controller, broker = server.controller_bootstrap_servers, server.bootstrap_servers
         fresh, copy = ["--data-dir", str(tmp_path / "fresh")], ["--data-dir", str(tmp_path / "copy")]
         other_id = follow("--bootstrap-controller", controller, *fresh, "--cluster-id", "AAAAAAAAAAAAAAAAAAAAAA")
         of_a_broker = follow("--bootstrap-controller", broker, *fresh)
+        assert not (tmp_path / "fresh").exists()
         assert follow("--bootstrap-controller", controller, *copy, "--once").returncode == 0
+        assert main(["clone", "--bootstrap-server", controller, "--out", str(tmp_path / "fresh")]) == 1
+        assert not (tmp_path / "fresh").exists()
+    (cloned,) = capsys.readouterr().err.splitlines()
+    assert cloned == (
+        f"klamm clone: {controller} is the address of a controller, not of a broker: klamm follow copies from "
+        "controllers"
+    )
     with ServerProcess(brokers=1, controller_listener="127.0.0.1:0") as server:
         other_cluster = follow("--bootstrap-controller", server.controller_bootstrap_servers, *copy)
     for done, reason in (
@@ -133,6 +149,7 @@ def test_once_gives_up_where_no_controller_listens(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1] == "klamm follow: gave up after 1 s without progress"
     assert "the copy ends" not in done.stderr
     assert rest == "klamm follow: the copy has nothing yet\n"
+    assert not (tmp_path / "copy").exists()
 
 
 def test_once_has_a_timeout_and_a_call_without_it_has_none() -> None:

@@ -13,7 +13,8 @@ from klamm.controller.log.snapshot_files import SnapshotContent, SnapshotFile, s
 from klamm.protocol.record_batch import HEADER_BYTES, CorruptBatch, encode_batch
 from klamm.protocol.records.topics import TopicRecord
 from klamm.twin import followed_log
-from klamm.twin.followed_log import FIRST_REPLICA_ID, Diverged, FollowedLog
+from klamm.twin.followed_log import Diverged, FollowedLog
+from klamm.twin.follower_identity import FIRST_REPLICA_ID
 from tests.controller.cluster_states import uuid_of
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -88,6 +89,8 @@ def test_a_batch_that_was_not_written_whole_is_cut_off(opened: Callable[[], Foll
     path.write_bytes(first + torn)
     log = opened()
     assert (log.end_offset, log.last_epoch, log.broken_bytes) == (1, 1, len(torn))
+    incomplete = f"{path} is damaged at byte {len(first)}: the last {len(torn)} bytes are incomplete"
+    assert log.damage == (incomplete if torn else "")
     assert stored(log) == first + torn, "it stays until the leader has sent what comes there"
     log.append(last)
     assert stored(log) == first + last
@@ -107,11 +110,13 @@ def test_everything_behind_a_broken_batch_is_fetched_again(
     second.write_bytes(bytes(raw))
     log = opened()
     assert (log.end_offset, log.broken_bytes) == (3, 3 * len(batches[0]))
+    assert log.damage.startswith(f"{second} is damaged at byte {len(batches[0])}: ")
+    assert "incomplete" not in log.damage
     assert (second.read_bytes(), third.read_bytes()) == (bytes(raw), b"".join(batches[4:]))
     assert log.append(b"") == 0
     assert third.exists()
     log.append(batches[3])
-    assert (stored(log), log.broken_bytes) == (b"".join(batches[:4]), 0)
+    assert (stored(log), log.broken_bytes, log.damage) == (b"".join(batches[:4]), 0, "")
     log.append(b"".join(batches[4:]))
     assert stored(log) == b"".join(batches)
 
@@ -216,6 +221,9 @@ def test_a_log_whose_snapshot_is_damaged_is_fetched_anew(
         whole.path.unlink()
     log = opened()
     damaged = len(content) - 1 if damage == "truncated" else 0
+    (segment,) = log.folder.glob("*.log")
+    first = f"snapshot {whole.path} is damaged at byte " if damaged else f"{segment} does not continue the copy"
+    assert log.damage.startswith(first)
     assert (log.end_offset, log.last_epoch, log.broken_bytes) == (0, 0, damaged + len(batch(7, 3)))
     assert stored(log) == batch(7, 3)
     assert log.last_committed() is None
@@ -336,6 +344,23 @@ def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letters.txt").write_text("dear")
     with pytest.raises(LogError, match="is no data directory"):
         FollowedLog(tmp_path)
+
+
+def test_a_directory_in_which_nothing_was_copied_is_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for data_dir in (tmp_path / "empty", tmp_path / "new" / "copy"):
+        log = FollowedLog(data_dir)
+        assert (data_dir / LOG_FOLDER).is_dir()
+        log.keep_state()
+        log.close()
+    assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
+
+
+def test_a_clone_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text(f"version=1\nnode.id=-1\ncluster.id={CLUSTER_ID}\n")
+    with pytest.raises(LogError, match="is a copy that klamm clone wrote, which klamm follow cannot continue"):
+        FollowedLog(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["meta.properties"]
 
 
 def test_a_controller_does_not_start_on_a_copy(opened: Callable[[], FollowedLog]) -> None:

@@ -140,6 +140,9 @@ async def test_klamm_try_obeys_the_stored_limit(tmp_path: Path, capsys: pytest.C
     assert await trio.to_thread.run_sync(main, command) == 1
     captured = capsys.readouterr()
     assert "refused: topic 't': POLICY_VIOLATION" in captured.out
+    (copy / STATIC_CONFIGS_FILE).write_text("{}")
+    assert await trio.to_thread.run_sync(main, command) == 0
+    assert f"finds nothing; {copy / STATIC_CONFIGS_FILE} has none either. Give" in capsys.readouterr().err
 
 
 def entry(name: str, value: str | None, **members: Any) -> ConfigEntry:

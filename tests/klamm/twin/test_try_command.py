@@ -1,6 +1,9 @@
 """`klamm try` on the metadata of a cluster of three racks: reports in all forms, suggestions, exit codes."""
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +12,14 @@ import trio
 
 import klamm
 from klamm.__main__ import main
+from klamm.controller.log.data_dir import LOG_FOLDER
 from klamm.twin.affected import Named, led_by
 from klamm.twin.cluster_counts import ClusterCounts
 from klamm.twin.trial import StepResult, Trial, as_json
 from klamm.twin.trial_html import as_html
 from klamm.twin.trial_text import changed_lines
 from klamm.twin.try_command import FAILURES
+from tests.klamm.serve.volumes import obey_permissions
 
 RACKS = ("a", "b", "c", "a", "b", "c")
 HOSTILE = "<b>x</b>"
@@ -252,7 +257,7 @@ def test_static_configs_are_those_of_the_call(twin: Path, tmp_path: Path, capsys
     ("options", "reason"),
     [
         ((), "the twin has neither max.broker.partitions nor max.partitions"),
-        (("--profile", "kafka"), "Apache Kafka has no limits of KIP-578"),
+        (("--profile", "kafka"), "the twin has neither max.broker.partitions nor max.partitions"),
         (("--set", "max.partitions=100"), None),
         (("--set", "max.broker.partitions=100"), None),
     ],
@@ -263,6 +268,7 @@ def test_a_check_of_limits_without_a_limit_is_named(
     code, _, err = tried(twin, tmp_path, capsys, [{"create-topic": {"name": "a"}}], "--fail-on", "limit", *options)
     assert code == 0
     assert [line.startswith(f"klamm try: limit: {reason}") for line in err.splitlines()] == ([True] if reason else [])
+    assert ("finds nothing; the copy has no static configs. Give a limit with --set" in err) == (reason is not None)
 
 
 def test_impossible_steps_are_refusals(twin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -352,3 +358,13 @@ def test_what_cannot_be_read_is_said_in_one_line(
     assert main(["try", "--twin", str(tmp_path / twin_path), str(tmp_path / "changes.json")]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("klamm try: ")
+
+
+def test_a_copy_that_may_not_be_read_is_named(twin: Path, tmp_path: Path) -> None:
+    shutil.copytree(twin, tmp_path / "copy")
+    (tmp_path / "copy" / LOG_FOLDER).chmod(0)
+    (tmp_path / "changes.json").write_text('{"steps": [{"lose-broker": 1}]}')
+    command = [sys.executable, "-m", "klamm", "try", "--twin", str(tmp_path / "copy"), str(tmp_path / "changes.json")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=obey_permissions())
+    assert done.stderr == f"klamm try: cannot read {tmp_path / 'copy'}: Permission denied\n"
+    assert done.returncode != 0
