@@ -21,6 +21,7 @@ from klamm.controller.authorizer import (
 from klamm.controller.config_definitions.properties_file import PropertiesError, decode_properties
 from klamm.controller.config_definitions.release_defaults import release_defaults
 from klamm.controller.config_definitions.table import (
+    FORMER_AND_OBEYED,
     broker_definition,
     broker_definitions,
     internal_definitions,
@@ -29,7 +30,7 @@ from klamm.controller.config_definitions.table import (
 )
 from klamm.controller.config_definitions.values import ConfigValue, typed_value
 from klamm.controller.data_limits import DEFAULT_SNAPSHOT_RECORDS, MAX_SNAPSHOT_RECORDS, DataLimits
-from klamm.controller.releases import CURRENT, NO_EMULATION, Emulation
+from klamm.controller.releases import CURRENT, NO_EMULATION, RELEASES, Emulation
 from klamm.controller.topic_policy import TOPIC_POLICY_CONFIG
 from klamm.protocol.bounded_file import UnreadableFile, read_bounded
 from klamm.protocol.errors import ApiError
@@ -110,11 +111,12 @@ class Settings:
             raise SettingsError(f"seed {self.seed}: must not be negative")
         if not 0 <= self.snapshot_records <= MAX_SNAPSHOT_RECORDS:
             raise SettingsError(f"snapshot records {self.snapshot_records}: 0 to {MAX_SNAPSHOT_RECORDS} is expected")
+        release = self.emulation.release.name
         for name, value in self.static_configs.items():
-            _refuse_unless_valid(name, value, f"static config {_shown(name)}: ")
+            _refuse_unless_valid(name, value, f"static config {_shown(name)}: ", release)
         for broker_id, configs in self.broker_static_configs.items():
             for name, value in configs.items():
-                _refuse_unless_valid(name, value, f"static config {_shown(name)} of broker {broker_id}: ")
+                _refuse_unless_valid(name, value, f"static config {_shown(name)} of broker {broker_id}: ", release)
             for name in sorted(_CONTROLLERS_CONFIGS & configs.keys()):
                 raise SettingsError(f"{name} of broker {broker_id}: the controller decides it, for the whole cluster")
         own = {broker_id: MappingProxyType(dict(configs)) for broker_id, configs in self.broker_static_configs.items()}
@@ -254,6 +256,7 @@ def load_settings(
         seed=seed,
         static_configs=_values(winners),
         broker_static_configs={broker_id: _values(given) for broker_id, given in for_one.items()},
+        emulation=Emulation(RELEASES[release]),
     )
     without_effect = (_WITHOUT_EFFECT | set(decided)) & winners.keys()
     if settings.combined_node_id is not None:
@@ -288,7 +291,7 @@ def _from_environment(environ: Mapping[str, str], release: str) -> _Source:
         if variable.startswith(_ENVIRONMENT_PREFIX):
             dotted = variable.removeprefix(_ENVIRONMENT_PREFIX).lower().replace("_", ".")
             name = dotted.replace("...", "-").replace("..", "_")
-            source[name if _is_config(name) or name in broker_definitions(release) else variable] = (
+            source[name if _is_config(name, release) or name in broker_definitions(release) else variable] = (
                 environ[variable],
                 f"environment variable {_shown(variable)}: ",
             )
@@ -328,7 +331,7 @@ def _assignment(option: str, text: str) -> tuple[str, tuple[str, str]]:
 
 def _known(source: _Source, what: str, release: str, warnings: list[str]) -> _Source:
     """The part of a source that has known configs; one warning names those that only the release has, one the rest."""
-    others = sorted(name for name in source if not _is_config(name))
+    others = sorted(name for name in source if not _is_config(name, release))
     old = [name for name in others if name in broker_definitions(release)]
     unknown = [name for name in others if name not in old]
     if old:
@@ -337,27 +340,28 @@ def _known(source: _Source, what: str, release: str, warnings: list[str]) -> _So
         shown = ", ".join(map(_shown, unknown[:MAX_SHOWN_NAMES]))
         more = f" and {len(unknown) - MAX_SHOWN_NAMES} more" if len(unknown) > MAX_SHOWN_NAMES else ""
         warnings.append(f"ignored {what} that are no broker config: {shown}{more}")
-    return {name: given for name, given in source.items() if _is_config(name)}
+    return {name: given for name, given in source.items() if _is_config(name, release)}
 
 
-def _is_config(name: str) -> bool:
+def _is_config(name: str, release: str) -> bool:
     return (
         name in broker_definitions()
+        or (name in FORMER_AND_OBEYED and name in broker_definitions(release))
         or name in internal_definitions()
         or name in AUTHORIZERS_OWN_CONFIGS
         or is_security_of_listener(name)
     )
 
 
-def _refuse_unless_valid(name: str, value: str, origin: str, release: str = CURRENT.name) -> None:
-    if not _is_config(name):
+def _refuse_unless_valid(name: str, value: str, origin: str, release: str) -> None:
+    if not _is_config(name, release):
         if name in broker_definitions(release):
             raise SettingsError(f"{origin}Kafka {release} has {name}, and Klamm does not obey it")
         raise SettingsError(f"{origin}{_unknown(name)}")
     if any("\ud800" <= character <= "\udfff" for character in value):
         # The operating system could not decode this text, and no response could contain it.
         raise SettingsError(f"{origin}the value of {name} is not valid text")
-    definition = broker_definition(name) or internal_definitions().get(name)
+    definition = broker_definition(name) or internal_definitions().get(name) or broker_definition(name, release)
     refusal = typed_value(definition, value) if definition else None
     if isinstance(refusal, ApiError):
         raise SettingsError(f"{origin}{_shown(refusal.message or name)}")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Literal, cast
 
 from klamm.controller.config_definitions.table import (
+    FORMER_AND_OBEYED,
     Definitions,
     broker_definition,
     broker_definitions,
@@ -87,7 +88,7 @@ def without_effect(configs: Mapping[str, str]) -> tuple[list[str], dict[str, str
         effect = effect_of(name)
         definition = broker_definition(name)
         is_default = definition is not None and configs[name].strip() == definition.default
-        if effect.is_obeyed or is_default or is_of_security(name):
+        if effect.is_obeyed or is_default or is_of_security(name) or name in FORMER_AND_OBEYED:
             continue
         if effect.decided_by:
             decided[name] = effect.decided_by

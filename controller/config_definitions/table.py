@@ -22,6 +22,8 @@ _TABLES: Final = ("configs.tsv", "group_and_client_configs.tsv", _OWN, "throttle
 _LISTENER_PREFIX: Final = re.compile(r"listener\.name\.[^.]*\.(.*)", re.DOTALL)
 _OF_MECHANISMS: Final = ("sasl.", "connections.max.reauth.ms")
 _OF_SECURITY: Final = ("ssl.", *_OF_MECHANISMS)
+FORMER_AND_OBEYED: Final = frozenset({"log.message.downconversion.enable", "log.message.timestamp.difference.max.ms"})
+"""The broker configs that 4.0 removed, and that have an effect here if the release has them."""
 _MILLISECONDS: Final = {"minutes": 60_000, "hours": 3_600_000}
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from klamm.cluster.options import ClusterOptions
-from klamm.controller.config_definitions.table import broker_definitions, is_of_security
+from klamm.controller.config_definitions.table import broker_definition, broker_definitions, is_of_security
 from klamm.controller.config_definitions.values import typed_value
 from klamm.controller.releases import Emulation
 from klamm.controller.settings import MAX_SHOWN_NAMES, Settings, SettingsError
@@ -30,8 +30,15 @@ PROTOCOL_BETWEEN_BROKERS = "security.inter.broker.protocol"
 CONTROLLERS = "controller.listener.names"
 DEFAULT_CONTROLLER = "CONTROLLER"
 DEFAULT_NAME = SecurityProtocol.PLAINTEXT.name
-_FOR_REAL_BROKERS = "sasl.mechanism.controller.protocol"
-"""The mechanism with which a real broker logs in to the controller. Only real brokers that share the file use it."""
+_FOR_REAL_BROKERS = (
+    "sasl.client.callback.handler.class",
+    "sasl.kerberos.",
+    "sasl.login.",
+    "sasl.mechanism.controller.protocol",
+    "sasl.oauthbearer.assertion.",
+    "sasl.oauthbearer.client.credentials.",
+)
+"""How the configs begin with which a real broker logs in to others. Only real brokers that share the file use them."""
 _OF_BROKERS = frozenset({LISTENERS, ADVERTISED, PROTOCOL_MAP, BETWEEN_BROKERS, PROTOCOL_BETWEEN_BROKERS})
 
 
@@ -96,12 +103,17 @@ def warn_of_security(settings: Settings, plan: ListenerPlan) -> list[str]:
         reason = "TLS and SASL here do not use them"
         names = [name for name in names if not effect_of(name).is_obeyed]
         if plan.controller is not None:
-            names = [name for name in names if name != _FOR_REAL_BROKERS]
+            names = [name for name in names if not _is_for_real_brokers(name)]
     if not names:
         return []
     more = f" and {len(names) - MAX_SHOWN_NAMES} more" if len(names) > MAX_SHOWN_NAMES else ""
     named = ", ".join(names[:MAX_SHOWN_NAMES])
     return [f"{reason}, so these configs have no effect: {named}{more}"]
+
+
+def _is_for_real_brokers(name: str) -> bool:
+    definition = broker_definition(name)  # that of the config without the listener and the mechanism
+    return definition is not None and definition.name.startswith(_FOR_REAL_BROKERS)
 
 
 def _given(

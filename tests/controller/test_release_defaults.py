@@ -32,7 +32,7 @@ from klamm.controller.configs import (
     validate_topic_configs,
 )
 from klamm.controller.releases import RELEASES, Emulation
-from klamm.controller.settings import Settings
+from klamm.controller.settings import Settings, SettingsError
 from klamm.protocol.errors import ApiError, ErrorCode
 from klamm.protocol.messages.groups.consumer_group_describe import ConsumerGroupDescribeRequest
 from klamm.protocol.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -259,6 +259,28 @@ def test_down_conversion_is_allowed_unless_a_config_forbids_it() -> None:
     of_broker = {(4, "1"): {"log.message.downconversion.enable": "false"}}
     assert not down_conversion_enabled(of_broker, settings("2.1"), "t", 1)
     assert down_conversion_enabled(of_broker, settings("2.1"), "t", 2)
+
+
+def test_former_configs_of_the_start_are_inherited_by_topics() -> None:
+    name, down = "log.message.timestamp.difference.max.ms", "log.message.downconversion.enable"
+    given = Settings(
+        emulation=Emulation(RELEASES["3.9"]),
+        static_configs={name: "9"},
+        broker_static_configs={2: {name: "8", down: "false"}},
+    )
+    rules = [record_rules({}, given, "t", broker_id) for broker_id in (1, 2)]
+    assert [(one.timestamp_before_max_ms, one.timestamp_after_max_ms) for one in rules] == [(9, 9), (8, 8)]
+    assert [down_conversion_enabled({}, given, "t", broker_id) for broker_id in (1, 2)] == [True, False]
+    dynamic = {(4, ""): {name: "7", down: "true"}}
+    assert record_rules(dynamic, given, "t", 2).timestamp_after_max_ms == 7
+    assert down_conversion_enabled(dynamic, given, "t", 2)
+    shown = {one.name: one for one in effective_broker_configs(broker_configs({}, given, 2))}
+    assert (shown[name].value, shown[name].source) == ("8", ConfigSource.STATIC_BROKER)
+    of_topic = {one.name: one for one in effective_topic_configs(broker_configs({}, given, 2), {})}
+    assert of_topic["message.downconversion.enable"].value == "false"
+    for newest in ("4.0", "4.3"):
+        with pytest.raises(SettingsError, match="no broker config"):
+            settings(newest, **{down: "false"})
 
 
 def test_groups_have_the_configs_of_the_release_and_behave_by_all() -> None:

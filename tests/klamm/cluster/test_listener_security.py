@@ -78,10 +78,28 @@ def test_what_only_real_brokers_use_is_named_where_none_can_join() -> None:
     ]
     options = checked_options({"configs": configs, "controller_listener": "127.0.0.1:0"})
     assert not any(names in warning for warning in plan_cluster(options, {}, FREE_PORTS).warnings)
-    options = checked_options({"configs": {**configs, "sasl.login.class": "x"}, "controller_listener": "127.0.0.1:0"})
-    assert plan_cluster(options, {}, FREE_PORTS).warnings == (
-        "TLS and SASL here do not use them, so these configs have no effect: sasl.login.class",
-    )
+
+
+def test_the_logins_of_real_brokers_are_named_where_none_can_join() -> None:
+    names = [
+        "listener.name.controller.oauthbearer.sasl.login.class",
+        "listener.name.controller.sasl.login.refresh.buffer.seconds",
+        "sasl.client.callback.handler.class",
+        "sasl.kerberos.service.name",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.login.read.timeout.ms",
+        "sasl.login.retry.backoff.max.ms",
+        "sasl.oauthbearer.assertion.claim.iss",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.client.credentials.client.id",
+    ]
+    others = ["sasl.oauthbearer.jwt.validator.class", "ssl.trustmanager.algorithm"]
+    said = "TLS and SASL here do not use them, so these configs have no effect: "
+    configs = {**SASL, **dict.fromkeys([*names, *others], "1")}
+    alone = plan_cluster(checked_options({"configs": configs}), {}, FREE_PORTS)
+    assert alone.warnings == (said + ", ".join(sorted([*names, *others])),)
+    options = checked_options({"configs": configs, "controller_listener": "127.0.0.1:0"})
+    assert plan_cluster(options, {}, FREE_PORTS).warnings == (said + ", ".join(others),)
 
 
 def test_configs_that_a_release_lacks_and_those_that_only_it_has_are_named() -> None:
@@ -95,6 +113,17 @@ def test_configs_that_a_release_lacks_and_those_that_only_it_has_are_named() -> 
     options = checked_options({"configs": {"zookeeper.connect": "x"}, "kafka_version": "3.3"})
     with pytest.raises(SettingsError, match=r"Kafka 3\.3 has zookeeper\.connect, and Klamm does not obey it"):
         plan_cluster(options, {}, FREE_PORTS)
+
+
+def test_former_configs_that_have_an_effect_are_not_warned_of() -> None:
+    former = {"log.message.timestamp.difference.max.ms": "1000", "log.message.downconversion.enable": "false"}
+    options = checked_options({"configs": former, "broker_configs": {2: former}, "kafka_version": "3.3", "log_dirs": 2})
+    plan = plan_cluster(options, {}, FREE_PORTS)
+    assert plan.warnings == ()
+    assert former.items() <= plan.settings.static_configs.items()
+    assert plan.settings.broker_static_configs[2] == former
+    with pytest.raises(SettingsError, match="no broker config is called log"):
+        plan_cluster(checked_options({"configs": former, "kafka_version": "4.3,client:x=3.3"}), {}, FREE_PORTS)
 
 
 WITHOUT_MECHANISMS = {name: value for name, value in SASL.items() if name != "sasl.enabled.mechanisms"}
