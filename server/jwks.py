@@ -52,8 +52,8 @@ class FileKeys:
 
     def _read(self) -> None:
         try:
+            status = self._path.stat()  # before the content, so that a change meanwhile is seen by the next login
             data = read_bounded(self._path, MAX_BYTES)
-            status = self._path.stat()
         except (UnreadableFile, OSError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise JwksError(f"{printable(str(self._path))}: {reason}") from None

@@ -17,6 +17,8 @@ from klamm.server.sasl.mechanism import AuthenticationFailed, CredentialsRefused
 
 MAX_MESSAGE_BYTES: Final = 65_536
 """The longest message of a client. Apache Kafka has no such limit."""
+MAX_NAME_BYTES: Final = 16_384
+"""The longest name in a token. Old versions of responses have no room for a longer principal."""
 _NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _MESSAGE: Final = re.compile(
     rf"n,(?:a=(?P<authorization>{_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01"
@@ -121,7 +123,7 @@ def _scope(value: Any) -> list[Any]:
 def identity_of(claims: Mapping[str, Any], now_ms: int, principal_claim: str, clock_skew_ms: int) -> Identity:
     """Whom the claims of a token name, if it is valid now. Raises TokenRefused."""
     name, expires_at_ms = claims.get(principal_claim), _milliseconds(claims, "exp")
-    if not isinstance(name, str) or not name.strip() or expires_at_ms is None:
+    if not isinstance(name, str) or not _is_name(name) or expires_at_ms is None:
         raise TokenRefused
     if now_ms - clock_skew_ms >= expires_at_ms:
         raise TokenRefused
@@ -130,6 +132,14 @@ def identity_of(claims: Mapping[str, Any], now_ms: int, principal_claim: str, cl
         if begins_at_ms is not None and begins_at_ms > now_ms + clock_skew_ms:
             raise TokenRefused
     return Identity(name, expires_at_ms=expires_at_ms)
+
+
+def _is_name(name: str) -> bool:
+    """Whether it can be a principal's: JSON may have halves of characters, which no response and no record can have."""
+    try:
+        return bool(name.strip()) and len(name.encode()) <= MAX_NAME_BYTES
+    except UnicodeEncodeError:
+        return False
 
 
 def _milliseconds(claims: Mapping[str, Any], claim: str) -> int | None:

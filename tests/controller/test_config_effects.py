@@ -49,6 +49,8 @@ WRITTEN_ELSEWHERE = {
     "retention.ms": "a config that internal topics are made with",
     "segment.bytes": "a config that internal topics are made with",
     "controller.quorum.bootstrap.servers": "a ready line",
+    "sasl.client.callback.handler.class": "a config of real brokers that is not warned of",
+    "sasl.mechanism.controller.protocol": "a config of real brokers that is not warned of",
 }
 """Names in the code that stand for something else than obeying the config."""
 

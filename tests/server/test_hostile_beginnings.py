@@ -22,6 +22,7 @@ from klamm.protocol.messages.topics import create_topics
 CERTS = Path(__file__).parents[1] / "golden" / "security" / "certs"
 LISTENERS = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL", "CONTROLLER", "CONTROL")
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 SECONDS = 20
 
 
@@ -41,6 +42,7 @@ def framed(api: Api[Any, Any], version: int, **members: object) -> bytes:
 CREATE = framed(
     create_topics.API, 7, topics=[create_topics.CreatableTopic(name="stolen", num_partitions=1, replication_factor=1)]
 )
+SHAKEN = framed(sasl_handshake.API, 1, mechanism="PLAIN")
 HELLO = client_hello()
 RANDOM = random.Random(7)
 BEGINNINGS = {
@@ -59,13 +61,24 @@ BEGINNINGS = {
     "an alert": b"\x15\x03\x03\x00\x02\x02\x50",
     "a giant record": b"\x16\x03\x01\xff\xff" + bytes(500),
     "ApiVersions and a request": framed(api_versions.API, 0) + CREATE,
-    "a handshake and a request": framed(sasl_handshake.API, 1, mechanism="PLAIN") + CREATE,
-    "a wrong login and a request": framed(sasl_handshake.API, 1, mechanism="PLAIN")
-    + framed(sasl_authenticate.API, 2, auth_bytes=b"\0alice\0wrong")
-    + CREATE,
+    "a handshake and a request": SHAKEN + CREATE,
+    "a wrong login and a request": SHAKEN + framed(sasl_authenticate.API, 2, auth_bytes=b"\0alice\0wrong") + CREATE,
     "a login that is behind a request": CREATE
-    + framed(sasl_handshake.API, 1, mechanism="PLAIN")
+    + SHAKEN
     + framed(sasl_authenticate.API, 2, auth_bytes=b"\0alice\0alice-secret"),
+    "a login before its handshake": framed(sasl_authenticate.API, 2, auth_bytes=b"\0alice\0alice-secret") + CREATE,
+    "two handshakes": SHAKEN + SHAKEN + framed(sasl_authenticate.API, 2, auth_bytes=b"\0alice\0alice-secret") + CREATE,
+    "a token of no length": SHAKEN + framed(sasl_authenticate.API, 2, auth_bytes=b"") + CREATE,
+    "a token of a negative length": SHAKEN + encode_frame(bytes.fromhex("0024000100000001ffffffffffff")) + CREATE,
+    "a token of a giant length": SHAKEN + encode_frame(bytes.fromhex("0024000100000001ffff7fffffff")) + CREATE,
+    "a raw token of no size": framed(sasl_handshake.API, 0, mechanism="PLAIN") + bytes(4) + CREATE,
+    "a raw token of a negative size": framed(sasl_handshake.API, 0, mechanism="PLAIN") + b"\x80\0\0\0" + CREATE,
+    "SCRAM for an unknown user": framed(sasl_handshake.API, 1, mechanism="SCRAM-SHA-256")
+    + framed(sasl_authenticate.API, 2, auth_bytes=b"n,,n=a=2Cb=3D,r=abc")
+    + CREATE,
+    "SCRAM with a comma in the nonce": framed(sasl_handshake.API, 1, mechanism="SCRAM-SHA-256")
+    + framed(sasl_authenticate.API, 2, auth_bytes=b"n,,n=alice,r=a,b")
+    + CREATE,
 }
 
 
@@ -83,9 +96,13 @@ def server() -> Iterator[klamm.ServerProcess]:
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(CERTS / "ca.crt"),
         "listener.name.ssl.ssl.client.auth": "required",
-        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
         **{
             f"listener.name.{name}.plain.sasl.jaas.config": f'{PLAIN} required user_alice="alice-secret";'
+            for name in ("sasl_plaintext", "sasl_ssl")
+        },
+        **{
+            f"listener.name.{name}.scram-sha-256.sasl.jaas.config": f"{SCRAM} required;"
             for name in ("sasl_plaintext", "sasl_ssl")
         },
     }

@@ -177,6 +177,26 @@ def test_a_token_for_another_owner_needs_a_right(cluster: TokenCluster) -> None:
     assert create(cluster, owner_principal_type="User", owner_principal_name="alice").error_code == 0
 
 
+def test_all_of_a_token_is_described_also_names_with_colons(cluster: TokenCluster) -> None:
+    with cluster.asking("User:ali:ce"):
+        cluster.grant(entry(AclOperation.CREATE_TOKENS, "User:d:o:ra", AclResourceType.USER, principal="User:ali:ce"))
+        owner: Any = {"owner_principal_type": "User", "owner_principal_name": "d:o:ra"}
+        made = create(cluster, renewer("b:ob"), renewer("carol"), max_lifetime_ms=HOUR_MS, **owner)
+    assert (made.principal_type, made.principal_name) == ("User", "d:o:ra")
+    assert (made.token_requester_principal_type, made.token_requester_principal_name) == ("User", "ali:ce")
+    with cluster.asking("User:b:ob"):
+        cluster.clock.advance(5)
+        end = made.issue_timestamp_ms + HOUR_MS
+        assert renew(cluster, made.hmac, 1_000) == (0, cluster.clock.now_ms + 1_000)
+        (seen,) = cluster.ask(DescribeDelegationTokenRequest(owners=None), version=3).tokens
+    assert (seen.principal_type, seen.principal_name) == ("User", "d:o:ra")
+    assert (seen.token_requester_principal_type, seen.token_requester_principal_name) == ("User", "ali:ce")
+    assert [(one.principal_type, one.principal_name) for one in seen.renewers] == [("User", "b:ob"), ("User", "carol")]
+    assert (seen.token_id, bytes(seen.hmac)) == (made.token_id, bytes(made.hmac))
+    times = (seen.issue_timestamp, seen.expiry_timestamp, seen.max_timestamp)
+    assert times == (made.issue_timestamp_ms, cluster.clock.now_ms + 1_000, end)
+
+
 def test_a_client_that_has_not_authenticated_itself_gets_nothing(cluster: TokenCluster) -> None:
     secret = create(cluster).hmac
     cluster.may_use_tokens = False

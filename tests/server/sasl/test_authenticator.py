@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from klamm.controller.metadata.image import MetadataImage
+from klamm.controller.transitions.scram import credential_of, salted
 from klamm.protocol.codec.requests import decode_response
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.messages.security.sasl_handshake import API as HANDSHAKE
@@ -22,6 +24,7 @@ from tests.server.sasl.exchanges import (
     token,
     versions,
 )
+from tests.server.sasl.scram_client import ScramClient
 
 REAUTH = SaslSettings(mechanisms=("PLAIN",), plain_users=USERS, max_reauth_ms={"PLAIN": 3_000})
 
@@ -153,6 +156,44 @@ def test_reauthentication_as_another_user_fails() -> None:
     expected = "Cannot change principals during re-authentication from User.alice: User.bob"
     assert decoded(verdict.payload).error_message == expected
     assert made.receive(some_metadata(), 11).reaction is Reaction.CLOSE
+
+
+IN = "Authentication failed during {} due to invalid credentials with SASL mechanism {}"
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "texts"),
+    [
+        ("PLAIN", ["Authentication failed: Invalid username or password"] * 2),
+        ("SCRAM-SHA-256", [IN.format(during, "SCRAM-SHA-256") for during in ("authentication", "re-authentication")]),
+        ("SCRAM-SHA-512", [IN.format(during, "SCRAM-SHA-512") for during in ("authentication", "re-authentication")]),
+    ],
+)
+def test_a_wrong_password_is_refused_in_kafka_s_words(mechanism: str, texts: list[str]) -> None:
+    """In a first login, and when a client that is authenticated logs in again."""
+    number = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}.get(mechanism)
+    image = MetadataImage()
+    if number is not None:
+        keys = salted(number, b"alice-secret", b"salt", 4_096)
+        image.scram_credentials["alice", number] = credential_of(number, keys, b"salt", 4_096)
+    settings = SaslSettings(mechanisms=(mechanism,), plain_users=USERS, max_reauth_ms={mechanism: 3_000})
+
+    def log_in(made: SaslAuthenticator, password: str, now_ms: int) -> Verdict:
+        assert made.receive(handshake(mechanism), now_ms).reaction is Reaction.ANSWER
+        if number is None:
+            return made.receive(authenticate(token(password=password)), now_ms)
+        client = ScramClient("alice", password, number)
+        first = decoded(made.receive(authenticate(client.first()), now_ms).payload)
+        return made.receive(authenticate(client.final(first.auth_bytes)), now_ms)
+
+    again = authenticator(settings, image)
+    assert log_in(again, "alice-secret", 0).reaction is Reaction.ANSWER
+    for made, text in zip((authenticator(settings, image), again), texts, strict=True):
+        verdict = log_in(made, "wrong", 2_000)
+        response = decoded(verdict.payload)
+        assert (verdict.reaction, verdict.reason) == (Reaction.REFUSE, text)
+        assert (response.error_code, response.error_message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, text)
+        assert (response.auth_bytes, response.session_lifetime_ms) == (b"", 0)
 
 
 FRAMES = st.one_of(

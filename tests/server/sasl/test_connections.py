@@ -107,7 +107,7 @@ async def test_frames_are_small_before_the_authentication_and_as_large_as_ever_a
         await peer.send((SASL.max_receive_bytes + 1).to_bytes(4, "big"))
         assert await peer.receive() is None
         assert trio.current_time() - began == pytest.approx(DELAY_SECONDS, abs=0.1)
-        for size in (b"\xff\xff\xff\xff", b"GET "):
+        for size in (b"\xff\xff\xff\xff", b"GET ", b"\x16\x03\x01\x02"):
             peer = stranger(running)
             await peer.send(size)
             assert await peer.receive() is None

@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 
 from klamm.server.sasl.authenticator import Reaction
 from klamm.server.sasl.mechanism import AuthenticationFailed, CredentialsRefused, Malformed
-from klamm.server.sasl.oauthbearer import MAX_MESSAGE_BYTES, OAuthBearer, TokenRefused, UnsecuredTokens
+from klamm.server.sasl.oauthbearer import (
+    MAX_MESSAGE_BYTES,
+    MAX_NAME_BYTES,
+    OAuthBearer,
+    TokenRefused,
+    UnsecuredTokens,
+)
 from klamm.server.sasl.settings import SaslSettings
 from klamm.server.sasl.signed_tokens import FixedKeys, JwksError, SignedTokens, decode_jwks
 from tests.server.sasl.exchanges import authenticate, authenticator, decoded, handshake, some_metadata
@@ -78,13 +84,24 @@ def test_an_unsecured_token_names_the_client_until_it_expires() -> None:
         {**CLAIMS, "sub": 7},
         {"sub": "alice"},
         {"exp": NOW + 60},
+        {**CLAIMS, "sub": "half \ud83d"},
+        {**CLAIMS, "sub": "\udc00"},
+        {**CLAIMS, "sub": "é" * (MAX_NAME_BYTES // 2) + "x"},
     ],
+    ids=lambda claims: repr(claims)[:70],
 )
 def test_claims_that_are_not_valid_now_are_refused(claims: Any) -> None:
     with pytest.raises(TokenRefused):
         UnsecuredTokens()(unsecured(claims), NOW_MS)
     with pytest.raises(TokenRefused):
         SignedTokens(keys=SIGNED.keys, clock_skew_ms=0)(jwt.encode(claims, RSA_KEY, "RS256"), NOW_MS)
+
+
+@pytest.mark.parametrize("name", ["é" * (MAX_NAME_BYTES // 2), "\U0001f600", " a\n\0b"])
+def test_a_name_may_have_any_characters_and_a_bounded_size(name: str) -> None:
+    claims = {**CLAIMS, "sub": name}
+    assert UnsecuredTokens()(unsecured(claims), NOW_MS).name == name
+    assert SIGNED(jwt.encode(claims, RSA_KEY, "RS256"), NOW_MS).name == name
 
 
 def test_nbf_counts_in_signed_tokens_alone() -> None:

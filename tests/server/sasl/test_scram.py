@@ -155,6 +155,16 @@ def test_a_token_logs_its_owner_in(image: MetadataImage) -> None:
         Scram(1, credentials_of(1, image, None), str).evaluate(client.first(), 0)
 
 
+def test_the_owner_of_a_token_may_have_colons_in_its_name() -> None:
+    image = MetadataImage()
+    apply(image, DelegationTokenRecord(token_id="t", owner="User:d:o:ra", expiration_timestamp=9_000))
+    client = ScramClient("t", base64.b64encode(token_hmac(KEY, "t")).decode(), extensions=",tokenauth=true")
+    server = exchange(image)
+    server.evaluate(client.final(server.evaluate(client.first(), 0)), 0)
+    assert server.identity is not None
+    assert (server.identity.principal_type, server.identity.name) == ("User", "d:o:ra")
+
+
 def test_the_session_of_a_token_ends_with_it(image: MetadataImage) -> None:
     settings = SaslSettings(mechanisms=("SCRAM-SHA-256",))
     password = base64.b64encode(token_hmac(KEY, "token")).decode()

@@ -136,17 +136,61 @@ async def test_a_handshake_may_come_byte_by_byte() -> None:
         assert await Peer(stream).is_served()
 
 
-@pytest.mark.parametrize("cut", [0, 3, 5, 50, 200])
-async def test_a_handshake_that_ends_early_is_no_bug(cut: int) -> None:
+def client_hello() -> bytes:
     outgoing = ssl.MemoryBIO()
     hello = client_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
     with pytest.raises(ssl.SSLWantReadError):
         hello.do_handshake()
+    return outgoing.read()
+
+
+async def test_a_handshake_that_ends_early_is_no_bug() -> None:
+    """After each byte of its first message."""
+    hello, demands = client_hello(), security()
     async with open_test_server() as running:
-        peer = running.connect_in_memory(security=security())
-        await peer.send(outgoing.read()[:cut])
-        await peer.aclose()
-        assert await (await secure(running, security())).is_served()
+        known = await secure(running, demands)
+        for cut in range(len(hello)):
+            peer = running.connect_in_memory(security=demands)
+            await peer.send(hello[:cut])
+            await peer.aclose()
+            if cut % 50 == 0:
+                assert await known.is_served()
+        assert await (await secure(running, demands)).is_served()
+        assert "Traceback" not in running.stderr.getvalue()
+
+
+@pytest.mark.parametrize("after", [b"", api_versions_frame(1), b"\x15\x03\x03\x00\x02\x02\x50"])
+@pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
+async def test_a_record_that_is_cut_gets_no_answer(version: str, after: bytes, clock: MockClock) -> None:
+    """At each of its lengths, whether the connection ends there or other bytes follow; others are served meanwhile."""
+    demands = security()
+    async with open_test_server() as running:
+        known, cut, length = await secure(running, demands), 0, 1
+        while cut < length:
+            raw = running.connect_in_memory(security=demands).stream
+            assert isinstance(raw, trio.StapledStream)
+            stream = trio.SSLStream(raw, client_context(version=version), server_hostname="localhost")
+            await Peer(stream).is_served()
+            written: list[bytes] = []
+
+            async def keep(data: Any) -> None:
+                written.append(bytes(data))  # noqa: B023
+
+            send_all, raw.send_all = raw.send_all, keep  # type: ignore[method-assign]
+            await stream.send_all(api_versions_frame(7))
+            (record,) = written
+            length = len(record)
+            await send_all(record[:cut] + after)
+            await raw.send_eof()
+            received = b""
+            with trio.fail_after(30):
+                while chunk := await raw.receive_some():
+                    received += chunk
+            assert len(received) < 40, "an alert or TLS's notice of the end, and no answer"
+            assert await known.is_served()
+            cut += 1
+        assert length > 30
+        assert "Traceback" not in running.stderr.getvalue()
 
 
 @pytest.mark.parametrize(
