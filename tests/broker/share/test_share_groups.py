@@ -65,6 +65,17 @@ def test_partitions_are_assigned_after_the_share_coordinator_has_their_state(gro
     assert partitions(beat(group, "a", 3, ["t"])) == [0, 1]
 
 
+def test_a_lost_assignment_is_repeated_to_a_member_that_names_its_topics(group: Conversation) -> None:
+    """Kafka's coordinator does not repeat it to others, and Kafka's client names its topics after each failure."""
+    beat(group, "a", 0, ["t"])
+    lost = beat(group, "a", 2)
+    assert (lost.member_epoch, partitions(lost)) == (3, [0, 1])
+    silent = beat(group, "a", 2)
+    assert (silent.member_epoch, silent.assignment) == (3, None)
+    named = beat(group, "a", 2, ["t"])
+    assert (named.member_epoch, partitions(named)) == (3, [0, 1])
+
+
 def test_members_share_partitions_and_each_has_something(group: Conversation) -> None:
     join(group, "a")
     assert partitions(join(group, "b")) != []

@@ -19,6 +19,7 @@ SEEDS = (0, 8)
 QUICK_SEEDS = (5, 6, 9, 11, 16)
 """Without them."""
 FOUND = {
+    105: "a broker crashes while it answers a heartbeat of a share member, which has to name its topics again",
     1036: "400 seconds pass while an answer is on its way: tests/server/test_pauses.py",
     2185: "one broker from outside is too few for `__consumer_offsets`, so that groups have no coordinator",
 }
