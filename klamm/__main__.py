@@ -10,14 +10,16 @@ from contextlib import suppress
 EXIT_FAILED = 1
 EXIT_REFUSED = 2
 EXIT_AS_KAFKAS_TOOL = 1
+EXIT_INTERRUPTED = 130
 DEPENDENCIES = frozenset({"construct", "cramjam", "hypercorn", "numpy", "starlette", "structlog", "trio"})
 """What `pip install --no-deps` leaves out. Any other missing module is a bug, or a user's own."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code. A reader that has closed the pipe of stdout is no error."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        return _run(sys.argv[1:] if arguments is None else list(arguments))
+        return _run(given)
     except BrokenPipeError:
         return 0
     except ModuleNotFoundError as error:
@@ -25,8 +27,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if package not in DEPENDENCIES:
             raise
         return _refuse(f"klamm: the package {package!r} is missing in this Python: install Klamm with its dependencies")
+    except (KeyboardInterrupt, BaseExceptionGroup, ImportError) as error:
+        if not _is_interrupt(error):
+            raise
+        return _refuse(f"klamm {given[0] if given else ''}".strip() + ": interrupted", EXIT_INTERRUPTED)
     finally:
         _flush_stdout()
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C has caused this error. trio puts KeyboardInterrupt into a group, and a compiled module that is
+    interrupted while it is imported raises ImportError."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(_is_interrupt, error.exceptions))
+    if isinstance(error, ImportError):
+        return _is_interrupt(error.__cause__ or error.__context__)
+    return isinstance(error, KeyboardInterrupt)
 
 
 def _run(given: Sequence[str]) -> int:

@@ -221,6 +221,12 @@ def decode_batch_header(data: bytes, position: int) -> BatchHeader:
     return BatchHeader(base_offset, base_offset + last_delta, leader_epoch, bool(attributes & _CONTROL_ATTRIBUTE))
 
 
+def batch_timestamp_ms(data: bytes, position: int) -> int:
+    """The time of the newest record of the batch at `position`, which must be whole."""
+    timestamp_ms: int = _CHECKED.unpack_from(data, position + _FRONT.size)[3]
+    return timestamp_ms
+
+
 def batch_end(data: bytes, position: int) -> int:
     """Where the batch at `position` ends, by the length in its header, which must be there; the rest need not be."""
     length: int = _FRONT.unpack_from(data, position)[1]

@@ -92,6 +92,8 @@ class MemoryLog:
         self.leader_epoch = 1 if past is None else past.leader_epoch + 1
         self.newest_snapshot: MemorySnapshot | None = None if past is None else past.snapshot
         """Set by the thread that writes a snapshot."""
+        self.past_end = None if past is None else (past.end_offset, past.last_timestamp_ms)
+        """The end of the copy that the log goes on from, and the time of its last record. None: it began empty."""
         self._max_log_bytes = max_log_bytes
         self._keep_history = keep_history
         self.end_offset = 0 if self.newest_snapshot is None else self.newest_snapshot.id.end_offset

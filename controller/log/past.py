@@ -23,7 +23,14 @@ from klamm.controller.log.snapshot_files import (
 )
 from klamm.controller.metadata_log_reader import SnapshotId
 from klamm.protocol.fields import Message
-from klamm.protocol.record_batch import BatchHeader, CorruptBatch
+from klamm.protocol.record_batch import (
+    BatchHeader,
+    CorruptBatch,
+    batch_timestamp_ms,
+    decode_batch,
+    decode_batch_header,
+)
+from klamm.protocol.records.control import SnapshotHeaderRecord
 
 _SEGMENT_SUFFIX: Final = ".log"
 
@@ -47,6 +54,24 @@ class Past(NamedTuple):
     quorum: Quorum
     cluster_id: str | None
     """None: the source does not say it."""
+
+    @property
+    def end_offset(self) -> int:
+        """The offset behind the last record."""
+        if self.batches:
+            return decode_batch_header(self.batches[-1], 0).last_offset + 1
+        return 0 if self.snapshot is None else self.snapshot.id.end_offset
+
+    @property
+    def last_timestamp_ms(self) -> int | None:
+        """The time of the last record; None: there is none, or the snapshot does not say it."""
+        if self.batches:
+            return batch_timestamp_ms(self.batches[-1], 0)
+        if self.snapshot is None:
+            return None
+        header = next(iter(decode_batch(self.snapshot.data, 0).contents))
+        said = header.last_contained_log_timestamp if isinstance(header, SnapshotHeaderRecord) else 0
+        return said if said > 0 else None
 
 
 def read_past(source: Path) -> Past:

@@ -1,7 +1,7 @@
 """`klamm control`: the control interface for shells. The standard library alone, so that a call is quick.
 
-Exit codes: 0 done, 1 refused by the server, 2 for a wrong call and for a server that cannot be reached; then one line
-on stderr says why.
+Exit codes: 0 done, 1 refused by the server, 2 for a wrong call and for a server that cannot be reached, 130 after
+Ctrl-C; then one line on stderr says why.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from klamm.control.tokens import CA_VARIABLE, TOKEN_VARIABLE, read_token
 from klamm.control.twin_commands import RESTART_PATH, add_twin_commands
 from klamm.protocol.printable import printable
 
-EXIT_DONE, EXIT_REFUSED, EXIT_UNREACHABLE = 0, 1, 2
+EXIT_DONE, EXIT_REFUSED, EXIT_UNREACHABLE, EXIT_INTERRUPTED = 0, 1, 2, 130
 URL_VARIABLE = "KLAMM_CONTROL_URL"
 MAX_BROKER_ID = 2**31 - 1
 MAX_COUNT = 2**31 - 1
@@ -76,7 +76,7 @@ def control_command(options: ControlOptions) -> int:
     except ControlUnreachable as error:
         return _tell(error, EXIT_UNREACHABLE)
     except KeyboardInterrupt:
-        return _tell("interrupted; a change that has begun goes on", EXIT_REFUSED)
+        return _tell("interrupted; a change that has begun goes on", EXIT_INTERRUPTED)
     return EXIT_DONE
 
 

@@ -45,7 +45,7 @@ class Target(NamedTuple):
 def read_targets(path: Path) -> tuple[Target, ...]:
     """The targets in a reassignment file, in its order: at least one, and no partition twice. Raises `InvalidFile`."""
     try:
-        return _decode_targets(read_bounded(path, MAX_FILE_BYTES))
+        return decode_targets(read_bounded(path, MAX_FILE_BYTES))
     except (UnreadableFile, InvalidJson) as error:
         raise InvalidFile(f"{path}: {error}") from None
 
@@ -79,7 +79,8 @@ def as_text(content: object) -> str:
     return json.dumps(content, separators=(",", ":"))
 
 
-def _decode_targets(text: bytes) -> tuple[Target, ...]:
+def decode_targets(text: bytes) -> tuple[Target, ...]:
+    """The targets in the text of a reassignment file, as `read_targets`. Raises `InvalidJson`."""
     targets = [_target(one, f"partitions[{at}]") for at, one in enumerate(_listed(text, "partitions"))]
     _refuse_repeated((target.partition for target in targets), "partition")
     return tuple(targets)

@@ -14,7 +14,7 @@ from klamm.controller.configs import min_insync_replicas
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.settings import Settings
 
-MOST_NAMES: Final = 5
+MOST_NAMES: Final = 10_000
 """Partitions of a kind that are named; the others are counted."""
 
 Affected = Mapping[str, Mapping[str, NDArray[np.int64]]]

@@ -7,6 +7,7 @@
 Each step is an object with one member. An invalid file raises InvalidChanges, whose text is one line.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,12 +15,21 @@ from typing import Any, Final, TypeAlias
 
 from klamm.admin.partition_types import TopicPartition
 from klamm.cluster.options import MAX_BROKER_ID
-from klamm.console.documents import read_document
+from klamm.console.documents import STDIN, YAML_SUFFIXES, read_document_or_stdin
+from klamm.console.strict_json import InvalidJson
 from klamm.protocol.near_names import did_you_mean
-from klamm.reassign.files import InvalidFile, read_targets
+from klamm.reassign.files import InvalidFile, decode_targets, read_targets
 
 MAX_COUNT: Final = 2**31 - 1
 MAX_STEPS: Final = 10_000
+_ALSO_CALLED: Final[Mapping[object, str]] = {
+    "replicas": "replication-factor",
+    "rf": "replication-factor",
+    "topic": "name",
+    "name": "topic",
+    "partitions": "to",
+}
+"""What other tools call a member, and its name here."""
 
 
 class InvalidChanges(Exception):
@@ -65,17 +75,23 @@ class SetConfigs:
     topic: str | None = None
 
     def __str__(self) -> str:
-        where = (
-            f"topic {self.topic}"
-            if self.topic
-            else "all brokers"
-            if self.broker_id is None
-            else f"broker {self.broker_id}"
-        )
         named = ", ".join(
             f"{name}={value}" if value is not None else f"no {name}" for name, value in self.configs.items()
         )
-        return f"set {named} for {where}"
+        return f"set {named} for {self._where}"
+
+    def done(self) -> str:
+        """What is said when the configs are in force."""
+        deleted = sum(value is None for value in self.configs.values())
+        parts = ((len(self.configs) - deleted, "set"), (deleted, "deleted"))
+        counts = ", ".join(f"{count} config{'s' if count > 1 else ''} {verb}" for count, verb in parts if count)
+        return f"done: {counts} for {self._where}"
+
+    @property
+    def _where(self) -> str:
+        if self.topic:
+            return f"topic {self.topic}"
+        return "all brokers" if self.broker_id is None else f"broker {self.broker_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +148,16 @@ Step: TypeAlias = (
 
 
 def read_changes(path: Path) -> Sequence[Step]:
-    """The steps in a file. Raises InvalidChanges."""
+    """The steps in a file; `-` is stdin. Raises InvalidChanges."""
     try:
-        content = read_document(path, "the changes")
+        content = read_document_or_stdin(path, "the changes")
     except ValueError as error:
         raise InvalidChanges(str(error)) from None
     if isinstance(content, dict) and "partitions" in content:
         # What `klamm try --suggest` writes of an even cluster: there is nothing to move.
-        return [Reassign({}) if content["partitions"] == [] else _reassign(path)]
+        return [Reassign({}) if content["partitions"] == [] else _targets(path, content)]
+    if isinstance(content, list):
+        raise InvalidChanges(f"{path}: begin with `steps:`, and write the list under it")
     steps = _members(content, f"{path}", {"steps"}).get("steps")
     if not isinstance(steps, list) or not steps:
         raise InvalidChanges(f"{path}: steps is a list with at least one step")
@@ -162,6 +180,16 @@ def _step(path: Path, step: object, where: str) -> Step:
     return decode(content, f"{where}: {kind}")
 
 
+def _targets(path: Path, content: object) -> Reassign:
+    """Those of a whole file. What came from stdin, or was YAML, cannot be read again as JSON."""
+    if path != STDIN and path.suffix not in YAML_SUFFIXES:
+        return _reassign(path)
+    try:
+        return Reassign({target.partition: target.replicas for target in decode_targets(json.dumps(content).encode())})
+    except (InvalidJson, TypeError, ValueError) as error:
+        raise InvalidChanges(f"{path}: {error}") from None
+
+
 def _reassign(path: Path) -> Reassign:
     try:
         return Reassign({target.partition: target.replicas for target in read_targets(path)})
@@ -174,17 +202,24 @@ def _members(content: object, where: str, known: set[str]) -> dict[str, Any]:
         raise InvalidChanges(f"{where}: an object is expected")
     for name in content:
         if name not in known:
-            raise InvalidChanges(f"{where}: there is no member {name!r}{did_you_mean(str(name), sorted(known))}")
+            meant = f"; did you mean {_ALSO_CALLED[name]!r}?" if _ALSO_CALLED.get(name) in known else ""
+            listed = ", ".join(sorted(known))
+            near = meant or did_you_mean(str(name), sorted(known))
+            raise InvalidChanges(f"{where}: unknown member {name!r} (known: {listed}){near}")
     return content
 
 
 def _text(content: object, where: str) -> str:
+    if isinstance(content, int | float):
+        raise InvalidChanges(f"{where}: a name is expected: write it in quotes, as {str(content)!r}")
     if not isinstance(content, str) or not content:
         raise InvalidChanges(f"{where}: a name is expected")
     return content
 
 
 def _number(content: object, where: str, lowest: int, highest: int) -> int:
+    if isinstance(content, str) and content.isascii() and content.isdigit():
+        raise InvalidChanges(f"{where}: a number is expected: write {content[:20]} without quotes")
     if not isinstance(content, int) or isinstance(content, bool) or not lowest <= content <= highest:
         raise InvalidChanges(f"{where}: a whole number from {lowest} to {highest} is expected")
     return content

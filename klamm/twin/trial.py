@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -23,16 +23,20 @@ from klamm.admin.types import (
     NewTopic,
     Result,
 )
-from klamm.assignment import NO_LIMIT, CannotPlace, ClusterView, JavaRandom, rebalance
+from klamm.assignment import NO_LIMIT, ClusterView, JavaRandom, rebalance
+from klamm.assignment.wording import counted
 from klamm.cluster.cluster import Cluster
 from klamm.cluster.errors import ClusterError
 from klamm.controller.configs import max_broker_partitions, max_partitions
+from klamm.controller.log.memory_log import MemoryLog
 from klamm.controller.metadata.image import MetadataImage
 from klamm.controller.settings import Settings
 from klamm.twin import changes
 from klamm.twin.affected import Named, affected_partitions, led_by, newly_affected
-from klamm.twin.changes import Step
+from klamm.twin.changes import InvalidChanges, Step
 from klamm.twin.cluster_counts import ClusterCounts, count_cluster
+from klamm.twin.decommission import NoRoom, away_from
+from klamm.twin.known_names import listed, refuse_unknown, unknown_config_lines
 
 PARTITIONS_IN_A_REQUEST: Final = 1_000
 SESSION_IS_OVER: Final = "20s"
@@ -60,8 +64,13 @@ class StepResult:
     refusals: list[Refusal] = field(default_factory=list)
     refused: int = 0
     """The number of refusals, also of those that are not kept one by one."""
+    done: list[str] = field(default_factory=list)
+    """What the step did beside moves, one line each."""
+    warnings: list[str] = field(default_factory=list)
     moves: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     """The replicas that are copied, by partition: brokers that did not have it before."""
+    sources: dict[TopicPartition, int] = field(default_factory=dict)
+    """The leaders from which these replicas are copied; a partition without a leader has none."""
     unfinished: int = 0
     """Reassignments that cannot end, because a broker that they need is down."""
     during: ClusterCounts | None = None
@@ -87,6 +96,19 @@ class StepResult:
             self.refusals.append(Refusal(subject, code, message))
 
 
+class CopyEnd(NamedTuple):
+    """Which metadata the fork began with."""
+
+    path: str = "-"
+    """As it was given."""
+    end_offset: int = 0
+    last_timestamp_ms: int | None = None
+    """The time of its last record; None: the copy does not say it."""
+
+
+NO_COPY: Final = CopyEnd()
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
     """The whole result."""
@@ -94,6 +116,8 @@ class Trial:
     cluster_id: str
     before: ClusterCounts
     steps: Sequence[StepResult]
+    copy: CopyEnd = NO_COPY
+    profile: str = "kip"
     max_partitions: int | None = None
     """`max.partitions` at the end, of the whole cluster; None: no limit."""
 
@@ -116,15 +140,24 @@ async def run_trial(
     configs: Mapping[str, str] | None = None,
 ) -> Trial:
     """Apply the steps to a fork of the twin, whose brokers have these static configs. Raises ClusterError if the twin
-    cannot be read or a config is invalid."""
+    cannot be read or a config is invalid, and InvalidChanges if a step names a broker or a rack that is unknown."""
+    unknown: InvalidChanges | None = None
     async with (
         Cluster(twin=twin, clock="manual", seed=0, profile=profile, configs=configs) as cluster,
         AdminClient(cluster.bootstrap_servers) as admin,
     ):
         fork = _Fork(cluster, admin)
         before = fork.counts()
-        results = [await fork.apply(step) for step in steps]
-        return Trial(fork.cluster_id, before, results, fork.max_partitions())
+        try:
+            refuse_unknown(steps, fork.brokers)
+        except InvalidChanges as error:
+            unknown = error  # raised outside, because the cluster would put it into a group
+        else:
+            results = [await fork.apply(step) for step in steps]
+            end = fork.copy_end(twin)
+            return Trial(fork.cluster_id, before, results, end, profile, fork.max_partitions())
+    assert unknown is not None, "the cluster has ended without an error"
+    raise unknown
 
 
 async def suggest(
@@ -147,8 +180,16 @@ class _Fork:
         self.cluster_id = cluster._up.identity.cluster_id
         self._affected = affected_partitions(self._image, self._settings)
 
-    def _even(self, broker_ids: Sequence[int]) -> dict[TopicPartition, tuple[int, ...]]:
-        return _even(self._image, self._settings, broker_ids)
+    @property
+    def brokers(self) -> Mapping[int, str | None]:
+        """The rack of each broker."""
+        return {broker_id: self._image.brokers[broker_id].rack for broker_id in sorted(self._image.brokers)}
+
+    def copy_end(self, twin: Path) -> CopyEnd:
+        log = self._cluster._up._parts.log
+        assert isinstance(log, MemoryLog), "a fork has no directory of its own"
+        assert log.past_end is not None, "it goes on from the copy"
+        return CopyEnd(str(twin), *log.past_end)
 
     def counts(self) -> ClusterCounts:
         return count_cluster(self._image, self._settings)
@@ -175,8 +216,11 @@ class _Fork:
             case changes.CreateTopic(name, partitions, replication_factor, configs):
                 topic = NewTopic(name, partitions, replication_factor, configs)
                 result.add(await self._admin.create_topics([topic]))
+                self._note_new(name, 0, "created", result)
             case changes.AddPartitions(topic_name, to):
+                first = self._partition_count(topic_name)
                 result.add(await self._admin.create_partitions([NewPartitions(topic_name, to)]))
+                self._note_new(topic_name, first, "added", result)
             case changes.SetConfigs():
                 await self._set_configs(step, result)
             case changes.LoseBroker(broker_id):
@@ -186,10 +230,27 @@ class _Fork:
             case changes.ReturnBroker(broker_id):
                 await self._cluster.start_broker(broker_id)
                 await self._cluster.advance(SESSION_IS_OVER)
+                result.done.append(f"started: broker {broker_id}")
             case changes.Decommission(broker_id):
                 await self._decommission(broker_id, result)
             case changes.ElectPreferredLeaders():
-                result.add(await self._admin.elect_leaders())
+                elected = await self._admin.elect_leaders()
+                result.add(elected)
+                changed = sum(one.error is None for one in elected)
+                result.done.append(f"elected: {counted(changed, 'leader')}")
+
+    def _partition_count(self, topic_name: str) -> int:
+        topic = self._image.topics_by_name.get(topic_name)
+        return 0 if topic is None else self._image.partition_count(topic)
+
+    def _note_new(self, topic_name: str, first: int, verb: str, result: StepResult) -> None:
+        """The partitions of a topic from index `first` on, if they were not refused."""
+        if result.refused:
+            return
+        indexes = range(first, self._partition_count(topic_name))
+        row = self._image.topics_by_name[topic_name].row
+        replicas = sum(len(self._image.partitions.read(row, index).replicas) for index in indexes)
+        result.done.append(f"{verb}: {counted(len(indexes), 'partition')}, {counted(replicas, 'replica')}")
 
     async def _set_configs(self, step: changes.SetConfigs, result: StepResult) -> None:
         kind = ConfigResourceType.TOPIC if step.topic else ConfigResourceType.BROKER
@@ -199,6 +260,10 @@ class _Fork:
             for config, value in step.configs.items()
         ]
         result.add(await self._admin.incremental_alter_configs({ConfigResource(kind, name): edits}))
+        if not result.refused:
+            result.done.append(step.done())
+        if kind is ConfigResourceType.BROKER:
+            result.warnings += unknown_config_lines(step.configs)
 
     def _up_in(self, rack: str) -> list[int]:
         found = [one.broker_id for one in self._image.brokers.values() if one.rack == rack and not one.fenced]
@@ -213,10 +278,12 @@ class _Fork:
         for broker_id in broker_ids:
             await self._cluster.stop_broker(broker_id, "crash")
         await self._cluster.advance(SESSION_IS_OVER)
+        result.done.append(f"crashed: {'broker' if len(broker_ids) == 1 else 'brokers'} {listed(broker_ids)}")
 
     async def _reassign(self, targets: Mapping[TopicPartition, Sequence[int]], result: StepResult) -> None:
         wanted = list(targets.items())
         held = {partition: self._replicas_of(partition) for partition, _ in wanted}
+        leaders = {partition: self._leader_of(partition) for partition, _ in wanted}
         refused_before = result.refused
         for first in range(0, len(wanted), PARTITIONS_IN_A_REQUEST):
             piece = dict(wanted[first : first + PARTITIONS_IN_A_REQUEST])
@@ -226,10 +293,15 @@ class _Fork:
                 new = tuple(sorted(set(targets[one.partition]) - held[one.partition]))
                 if one.error is None and new:
                     result.moves[one.partition] = new
+                    if leaders[one.partition] >= 0:
+                        result.sources[one.partition] = leaders[one.partition]
+        accepted = len(wanted) - (result.refused - refused_before)
+        if accepted > len(result.moves):
+            result.done.append(f"reassigned without a copy: {counted(accepted - len(result.moves), 'partition')}")
         result.during = self.counts()
         meanwhile = affected_partitions(self._image, self._settings)
         result.affected_meanwhile = newly_affected(self._affected, meanwhile)
-        if len(wanted) > result.refused - refused_before:
+        if accepted:
             result.unfinished = await self._until_moved()
 
     def _replicas_of(self, partition: TopicPartition) -> set[int]:
@@ -237,6 +309,12 @@ class _Fork:
         if topic is None or partition.partition_index >= self._image.partition_count(topic):
             return set()
         return set(self._image.partitions.read(topic.row, partition.partition_index).replicas)
+
+    def _leader_of(self, partition: TopicPartition) -> int:
+        topic = self._image.topics_by_name.get(partition.topic_name)
+        if topic is None or partition.partition_index >= self._image.partition_count(topic):
+            return -1
+        return self._image.partitions.read(topic.row, partition.partition_index).leader
 
     async def _until_moved(self) -> int:
         """Let time pass until no reassignment is in progress. Returns how many are left when nothing moves any more."""
@@ -249,22 +327,16 @@ class _Fork:
     async def _decommission(self, broker_id: int, result: StepResult) -> None:
         if broker_id not in self._image.brokers:
             raise ClusterError(f"there is no broker {broker_id}")
-        others = [
-            one.broker_id for one in self._image.brokers.values() if not one.fenced and one.broker_id != broker_id
-        ]
         try:
-            targets = {
-                partition: replicas
-                for partition, replicas in self._even(others).items()
-                if broker_id in self._replicas_of(partition)
-            }
-        except CannotPlace as error:
+            targets = away_from(self._image, self._settings, broker_id)
+        except NoRoom as error:
             result.refuse(f"broker {broker_id}", "CANNOT_PLACE", str(error))
             return
         if targets:
             await self._reassign(targets, result)
         if not result.refused and not result.unfinished:
             await self._cluster.remove_broker(broker_id)
+            result.done.append(f"removed: broker {broker_id}")
 
 
 def _even(
@@ -296,48 +368,3 @@ def _even(
             if tuple(new) != replicas:
                 found[partition] = tuple(new)
     return found
-
-
-def moved_bytes(trial: Trial, sizes: Mapping[TopicPartition, int]) -> dict[int, int]:
-    """The bytes that each broker receives in all steps."""
-    received: dict[int, int] = {}
-    for step in trial.steps:
-        for partition, brokers in step.moves.items():
-            for broker_id in brokers:
-                received[broker_id] = received.get(broker_id, 0) + sizes.get(partition, 0)
-    return received
-
-
-def _named(affected: Mapping[str, Named]) -> dict[str, Any]:
-    return {kind: {"partitions": list(named.names), "more": named.more} for kind, named in affected.items()}
-
-
-def as_json(trial: Trial, received: Mapping[int, int] | None) -> dict[str, Any]:
-    """The result as a JSON object. `received`: the bytes by broker; None: sizes are not known."""
-    return {
-        "cluster_id": trial.cluster_id,
-        "before": trial.before.as_json(),
-        "steps": [
-            {
-                "step": one.step,
-                "refused": one.refused,
-                "refusals": [{"subject": r.subject, "code": r.code, "message": r.message} for r in one.refusals],
-                "copied_replicas": sum(map(len, one.moves.values())),
-                "unfinished_reassignments": one.unfinished,
-                "newly_affected": _named(one.newly_affected),
-                "affected_meanwhile": _named(one.affected_meanwhile),
-                "leader_lost_meanwhile": None
-                if one.led_by_lost is None
-                else {
-                    **_named({"": one.led_by_lost})[""],
-                    "session_timeout_ms": one.session_timeout_ms,
-                },
-                "during": None if one.during is None else one.during.as_json(),
-                "after": None if one.after is None else one.after.as_json(),
-            }
-            for one in trial.steps
-        ],
-        "received_bytes": None
-        if received is None
-        else {str(broker): size for broker, size in sorted(received.items())},
-    }

@@ -1,11 +1,20 @@
 """The report of a trial as one HTML page without scripts. Every name is escaped."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
 
+from klamm.twin.report import Report
 from klamm.twin.trial import Trial
-from klamm.twin.trial_text import broker_rows, changed_lines, rack_rows, step_lines, time_lines
+from klamm.twin.trial_text import (
+    broker_rows,
+    changed_lines,
+    head_lines,
+    rack_rows,
+    step_lines,
+    time_lines,
+    verdict_lines,
+)
 
 _STYLE: Final = """\
 :root { color-scheme: light dark; }
@@ -16,21 +25,23 @@ li.refused { color: #c22; }
 """
 
 
-def as_html(trial: Trial, received: Mapping[int, int] | None, rate: int | None) -> str:
-    """The page. The arguments are those of `trial_text.as_lines`."""
+def as_html(report: Report) -> str:
+    """The page."""
+    trial = report.trial
     title = f"What would happen to cluster {escape(trial.cluster_id)}"
     return "\n".join(
         [
             "<!doctype html>",
             f'<html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>',
             f"<h1>{title}</h1>",
-            f"<p>{trial.before.partitions} partitions on {len(trial.before.brokers)} brokers</p>",
+            *(f"<p>{escape(line)}</p>" for line in head_lines(trial)),
+            *(f"<p><strong>{escape(line)}</strong></p>" for line in verdict_lines(report)),
             *_steps(trial),
             "<h2>Brokers</h2>",
-            *_table(broker_rows(trial, received)),
+            *_table(broker_rows(trial, report.copied)),
             "<h2>Racks</h2>",
             *_table(rack_rows(trial)),
-            *(f"<p>{escape(line)}</p>" for line in (time_lines(received, rate) if received else ())),
+            *(f"<p>{escape(line)}</p>" for line in time_lines(report)),
             "</html>\n",
         ]
     )

@@ -3,13 +3,17 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from klamm.assignment import NO_LIMIT
+from klamm.assignment.wording import counted
 from klamm.protocol.printable import printable
 from klamm.twin.affected import Named
 from klamm.twin.cluster_counts import NO_RACK, BrokerCounts
+from klamm.twin.report import FAILURES, Report, ToCopy, time_of_copy
 from klamm.twin.trial import StepResult, Trial
 
 SHOWN_REFUSALS: Final = 10
 SHOWN_BROKERS: Final = 100
+SHOWN_PARTITIONS: Final = 5
 KINDS: Final = {
     "offline": "without a leader",
     "under_min_isr": "under min.insync.replicas",
@@ -20,30 +24,43 @@ KINDS: Final = {
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
-def as_lines(trial: Trial, received: Mapping[int, int] | None, rate: int | None) -> Iterator[str]:
-    """The lines. `received`: bytes by broker, None: not known. `rate`: bytes per second that a broker receives."""
-    yield f"cluster {trial.cluster_id}: {trial.before.partitions} partitions on {len(trial.before.brokers)} brokers"
+def as_lines(report: Report) -> Iterator[str]:
+    """The lines."""
+    trial = report.trial
+    yield from head_lines(trial)
     for number, step in enumerate(trial.steps, 1):
         yield ""
         yield f"step {number}: {printable(step.step)}"
         yield from (f"  {line}" for line in step_lines(step))
         yield from (f"  {line}" for line in changed_lines(trial, number))
     yield ""
-    yield from _table(broker_rows(trial, received))
+    yield from _table(broker_rows(trial, report.copied))
     yield ""
     yield from _table(rack_rows(trial))
-    if received:
-        yield ""
-        yield from time_lines(received, rate)
+    for lines in (list(time_lines(report)), list(verdict_lines(report))):
+        if lines:
+            yield ""
+            yield from lines
+
+
+def head_lines(trial: Trial) -> Iterator[str]:
+    """What the report is of."""
+    yield f"cluster {trial.cluster_id}: {trial.before.partitions} partitions on {len(trial.before.brokers)} brokers"
+    written = time_of_copy(trial)
+    last = f", last record of {written}" if written is not None else ""
+    yield f"copy {printable(trial.copy.path)}: up to offset {trial.copy.end_offset}{last}"
+    yield f"profile {trial.profile}"
 
 
 def step_lines(step: StepResult) -> Iterator[str]:
     """What the step itself did."""
     for refusal in step.refusals[:SHOWN_REFUSALS]:
-        message = f": {printable(refusal.message)}" if refusal.message else ""
+        message = f": {_with_unlimited(printable(refusal.message))}" if refusal.message else ""
         yield f"refused: {printable(refusal.subject)}: {refusal.code}{message}"
     if step.refused > SHOWN_REFUSALS:
         yield f"refused: {step.refused - SHOWN_REFUSALS} more"
+    yield from (f"warning: {printable(line)}" for line in step.warnings)
+    yield from map(printable, step.done)
     if copied := sum(map(len, step.moves.values())):
         yield f"copied: {counted(copied, 'replica')} of {counted(len(step.moves), 'partition')}"
     lost = step.led_by_lost
@@ -52,6 +69,11 @@ def step_lines(step: StepResult) -> Iterator[str]:
         yield f"without a leader for up to {step.session_timeout_ms / 1000:g} s: {led}{_in_brackets(lost)}"
     if step.unfinished:
         yield f"not finished: {counted(step.unfinished, 'reassignment')}, because a broker is down"
+
+
+def _with_unlimited(message: str) -> str:
+    """The controller's message names both limits of KIP-578 with their values, also one that is not set."""
+    return message.replace(f"={NO_LIMIT}", "=unlimited")
 
 
 def changed_lines(trial: Trial, number: int) -> Iterator[str]:
@@ -69,7 +91,7 @@ def changed_lines(trial: Trial, number: int) -> Iterator[str]:
             yield f"{text}: {first} -> {last}{after}"
         changed |= first != last or during > max(first, last)
     if not changed:
-        yield "no change in leaders, ISRs or racks"
+        yield f"no {'other ' if step.done or step.moves else ''}change in leaders, ISRs or racks"
 
 
 def _names(affected: Mapping[str, Named], kind: str) -> str:
@@ -79,17 +101,18 @@ def _names(affected: Mapping[str, Named], kind: str) -> str:
 
 
 def _in_brackets(named: Named) -> str:
-    more = f" and {named.more} more" if named.more else ""
-    return f" ({', '.join(map(printable, named.names))}{more})"
+    names = named.names[:SHOWN_PARTITIONS]
+    others = len(named.names) - len(names) + named.more
+    more = f" and {others} more" if others else ""
+    return f" ({', '.join(map(printable, names))}{more})"
 
 
-def broker_rows(trial: Trial, received: Mapping[int, int] | None) -> list[tuple[str, ...]]:
+def broker_rows(trial: Trial, copied: ToCopy | None) -> list[tuple[str, ...]]:
     """A row for each broker, under a header."""
     before = {one.broker_id: one for one in trial.before.brokers}
     after = {one.broker_id: one for one in trial.after.brokers}
-    rows = [
-        ("broker", "rack", "state", "replicas", "leaders", "limit", *(("received",) if received is not None else ()))
-    ]
+    of_bytes = ("received", "sent") if copied is not None else ()
+    rows: list[tuple[str, ...]] = [("broker", "rack", "state", "replicas", "leaders", "limit", *of_bytes)]
     for broker_id in sorted(before.keys() | after.keys())[:SHOWN_BROKERS]:
         first, last = before.get(broker_id), after.get(broker_id)
         known = last or first
@@ -102,7 +125,8 @@ def broker_rows(trial: Trial, received: Mapping[int, int] | None) -> list[tuple[
             changed(first.leaders if first else 0, last.leaders if last else 0),
             _limit(known),
         )
-        rows.append((*row, size_text(received.get(broker_id, 0))) if received is not None else row)
+        sizes = () if copied is None else (copied.received.get(broker_id, 0), copied.sent.get(broker_id, 0))
+        rows.append((*row, *map(size_text, sizes)))
     return rows
 
 
@@ -116,17 +140,37 @@ def rack_rows(trial: Trial) -> list[tuple[str, ...]]:
     return rows
 
 
-def time_lines(received: Mapping[int, int], rate: int | None) -> Iterator[str]:
+def time_lines(report: Report) -> Iterator[str]:
     """How much is copied, and how long that takes at least."""
-    total, most = sum(received.values()), max(received.values())
-    yield f"to copy: {size_text(total)}, at most {size_text(most)} to one broker"
+    copied, rate = report.copied, report.rate
+    if copied is None:
+        if rate is not None:
+            yield "time: unknown, because the copy has no sizes of replicas: give them with --sizes FILE"
+        return
+    if not copied.replicas:
+        if rate is not None:
+            yield "to copy: nothing"
+        return
+    yield f"to copy: {size_text(copied.total)}, at most {size_text(copied.most)} to one broker"
+    if copied.between_racks:
+        yield f"between racks: {size_text(copied.between_racks)}"
     if rate is not None:
-        yield f"time: at least {most / rate:,.0f} s at {size_text(rate)} per second and broker"
+        yield f"time: at least {copied.least_seconds(rate):,.0f} s at {size_text(rate)} per second and broker"
+    if copied.unknown:
+        yield (
+            f"warning: sizes of {copied.unknown} of {counted(copied.replicas, 'replica')} are unknown, and count as 0 B"
+        )
 
 
-def counted(count: int, what: str) -> str:
-    """1 replica, 2 replicas."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
+def verdict_lines(report: Report) -> Iterator[str]:
+    """What --fail-on has found."""
+    verdict = report.verdict
+    for kind in verdict.failed:
+        yield f"failed: {kind}: {FAILURES[kind][0]}"
+    if verdict.asked and not verdict.failed:
+        yield f"passed: none of {', '.join(verdict.asked)}"
+    if verdict.note is not None:
+        yield f"warning: limit: {verdict.note}"
 
 
 def changed(before: object, after: object) -> str:

@@ -1,55 +1,37 @@
 """`klamm try`: applies changes to a fork of a twin, and reports what happens (docs/twins.md).
 
-Exit codes: 0, or 1 if something that --fail-on names has happened, or if the twin cannot be read; 2 for a wrong call.
+Exit codes: 0; 1 if something that --fail-on names has happened; 2 for a wrong call, a file or a twin that cannot be
+read, and names that the twin does not have.
 """
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import trio
 
-from klamm.admin.partition_types import TopicPartition
 from klamm.assignment import CannotPlace
 from klamm.cluster.errors import ClusterError
-from klamm.cluster.twin_configs import STATIC_CONFIGS_FILE
-from klamm.console.options import CommandParser, Once, UsageError, argument_of, file_path, whole_number
+from klamm.console.options import CommandParser, Once, UsageError, argument_of, file_path
 from klamm.protocol.printable import printable
 from klamm.reassign.files import as_file, as_text
 from klamm.twin.changes import InvalidChanges, Step, read_changes
 from klamm.twin.log_dir_sizes import SIZES_FILE, InvalidSizes, read_sizes
-from klamm.twin.trial import Trial, as_json, moved_bytes, run_trial, suggest
+from klamm.twin.report import FAILURES, Report, judged, to_copy
+from klamm.twin.trial import run_trial, suggest
 from klamm.twin.trial_html import as_html
+from klamm.twin.trial_json import as_json
 from klamm.twin.trial_text import as_lines
 
-EXIT_DONE, EXIT_FAILED = 0, 1
+EXIT_DONE, EXIT_FAILED, EXIT_UNUSABLE = 0, 1, 2
 MAX_RATE: Final = 10**12
-
-
-def _under_min_isr(trial: Trial) -> bool:
-    counts = [one for step in trial.steps for one in (step.during, step.after) if one is not None]
-    return any(one.under_min_isr > trial.before.under_min_isr or one.offline > trial.before.offline for one in counts)
-
-
-def _limit(trial: Trial) -> bool:
-    over = any(broker.is_over_limit for broker in trial.after.brokers)
-    return over or any(one.code == "POLICY_VIOLATION" for step in trial.steps for one in step.refusals)
-
-
-FAILURES: Final[Mapping[str, tuple[str, Callable[[Trial], bool]]]] = {
-    "under-min-isr": ("more partitions than before are under min.insync.replicas, or without a leader", _under_min_isr),
-    "limit": ("a broker exceeds a limit of KIP-578, or the limit refuses a change", _limit),
-    "rack": (
-        "more partitions than before are in fewer racks than they could be",
-        lambda trial: trial.after.few_racks > trial.before.few_racks,
-    ),
-    "refused": ("the cluster refuses a change", lambda trial: any(step.refused for step in trial.steps)),
-    "unfinished": ("a reassignment cannot end", lambda trial: any(step.unfinished for step in trial.steps)),
-}
+_RATE: Final = re.compile(r"(?P<number>[0-9]{1,13}(\.[0-9]{1,3})?)(?P<unit>[kKMGT]?)B?(/s)?", re.ASCII)
+_FACTORS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +61,7 @@ def try_parser() -> CommandParser:
     )
     add = parser.add_argument
     add("changes", metavar="FILE", nargs="?", type=file_path,
-        help="a reassignment file of Kafka's tool, or steps as YAML or JSON (default: none)")  # fmt: skip
+        help="a reassignment file of Kafka's tool, or steps as YAML or JSON; - is stdin (default: none)")  # fmt: skip
     add("--twin", metavar="PATH", type=file_path, action=Once, required=True,
         help="a data directory, such as that of klamm follow, or FILE.checkpoint or FILE.log of one")  # fmt: skip
     add("--suggest", action="store_true",
@@ -95,8 +77,9 @@ def try_parser() -> CommandParser:
     add("--sizes", metavar="FILE", type=file_path, action=Once,
         help="the sizes of replicas, as kafka-log-dirs --describe printed them (default: those of klamm "
         "clone)")  # fmt: skip
-    add("--rate", metavar="BYTES", type=lambda text: whole_number(text, 1, MAX_RATE), action=Once,
-        help="bytes per second that a broker receives, for the time of moves (default: no times)")  # fmt: skip
+    add("--rate", metavar="BYTES", type=argument_of(_rate), action=Once,
+        help="bytes per second that a broker receives, such as 50MB, for the time of moves (default: no "
+        "times)")  # fmt: skip
     add("--fail-on", metavar="KIND,…", type=argument_of(_kinds), action=Once,
         help=f"exit with code 1 on any of {', '.join(FAILURES)} (default: none)")  # fmt: skip
     return parser
@@ -105,7 +88,9 @@ def try_parser() -> CommandParser:
 def decode_try_options(arguments: Sequence[str]) -> TryOptions:
     """The options after `klamm try`. Raises UsageError."""
     given: argparse.Namespace = try_parser().parse_args(arguments)
-    if given.suggest == (given.changes is not None):
+    if given.suggest and given.changes is not None:
+        raise UsageError("give FILE or --suggest, not both")
+    if not given.suggest and given.changes is None:
         raise UsageError("either FILE with changes or --suggest is needed")
     if given.broker_list is not None and not given.suggest:
         raise UsageError("--broker-list is for --suggest")
@@ -152,6 +137,14 @@ def _broker_ids(text: str) -> Sequence[int]:
     return found
 
 
+def _rate(text: str) -> int:
+    found = _RATE.fullmatch(text)
+    rate = float(found["number"]) * _FACTORS[found["unit"].lower()] if found else 0.0
+    if not 1 <= rate <= MAX_RATE:
+        raise ValueError(f"{text[:40]!r}: bytes per second from 1 to {MAX_RATE} are expected, such as 50000000 or 50MB")
+    return int(rate)
+
+
 def _assignment(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name.strip():
@@ -193,31 +186,19 @@ def try_command(options: TryOptions) -> int:
         trial = trio.run(run_trial, options.twin, steps, options.profile, options.configs)
     except (InvalidChanges, InvalidSizes, ClusterError, CannotPlace, ValueError) as error:
         sys.stderr.write(f"klamm try: {printable(str(error))}\n")
-        return EXIT_FAILED
-    sys.stdout.write(_written(trial, options, sizes))
-    failed = [kind for kind in options.fail_on if FAILURES[kind][1](trial)]
-    if "limit" in options.fail_on and "limit" not in failed and not trial.has_limit:
-        sys.stderr.write(f"klamm try: limit: {_no_limit_found(options.twin)}\n")
-    for kind in failed:
+        return EXIT_UNUSABLE
+    copied = None if sizes is None else to_copy(trial, sizes)
+    report = Report(trial, copied, options.rate, judged(trial, options.fail_on))
+    sys.stdout.write(_WRITERS[options.output](report))
+    if report.verdict.note is not None:
+        sys.stderr.write(f"klamm try: limit: {report.verdict.note}\n")
+    for kind in report.verdict.failed:
         sys.stderr.write(f"klamm try: {kind}: {FAILURES[kind][0]}\n")
-    return EXIT_FAILED if failed else EXIT_DONE
+    return EXIT_FAILED if report.verdict.failed else EXIT_DONE
 
 
-def _no_limit_found(twin: Path) -> str:
-    """Why --fail-on limit cannot fail."""
-    stored = twin / STATIC_CONFIGS_FILE
-    where = f"{stored} has none either" if stored.is_file() else "the copy has no static configs"
-    return (
-        "the twin has neither max.broker.partitions nor max.partitions (KIP-578; Apache Kafka 4.3 has no such limit), "
-        f"so this check finds nothing; {where}. Give a limit with --set"
-    )
-
-
-def _written(trial: Trial, options: TryOptions, sizes: Mapping[TopicPartition, int] | None) -> str:
-    received = None if sizes is None else moved_bytes(trial, sizes)
-    if options.output == "json":
-        content: dict[str, Any] = as_json(trial, received)
-        return json.dumps(content, indent=2) + "\n"
-    if options.output == "html":
-        return as_html(trial, received, options.rate)
-    return "\n".join(as_lines(trial, received, options.rate)) + "\n"
+_WRITERS: Final[Mapping[str, Callable[[Report], str]]] = {
+    "text": lambda report: "\n".join(as_lines(report)) + "\n",
+    "json": lambda report: json.dumps(as_json(report), indent=2) + "\n",
+    "html": as_html,
+}

@@ -73,10 +73,11 @@ def test_a_file_of_kafkas_tool_is_one_step(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ([], "an object is expected"),
+        ([], "begin with `steps:`, and write the list under it"),
+        ("steps", "an object is expected"),
         ({}, "steps is a list with at least one step"),
         ({"steps": []}, "steps is a list with at least one step"),
-        ({"step": []}, "there is no member 'step'; did you mean 'steps'"),
+        ({"step": []}, "unknown member 'step' (known: steps); did you mean 'steps'"),
         ({"steps": ["lose-rack"]}, "step 1: an object with one member is expected"),
         ({"steps": [{"lose-rack": "a", "lose-broker": 1}]}, "step 1: an object with one member is expected"),
         ({"steps": [{"lose-rack": "a"}, {"lose-brokr": 1}]}, "step 2: there is no step 'lose-brokr'"),
@@ -88,6 +89,13 @@ def test_a_file_of_kafkas_tool_is_one_step(tmp_path: Path) -> None:
         ({"steps": [{"create-topic": {"name": "a", "partition": 1}}]}, "did you mean 'partitions'"),
         ({"steps": [{"create-topic": {"name": "a", "configs": {"x": []}}}]}, "configs: x: a text, a number"),
         ({"steps": [{"create-topic": {"name": "a", "configs": {"x": None}}}]}, "configs: x: a text, a number"),
+        (
+            {"steps": [{"create-topic": {"replicas": 3}}]},
+            "unknown member 'replicas' (known: configs, name, partitions, ",
+        ),
+        ({"steps": [{"create-topic": {"replicas": 3}}]}, "replication-factor); did you mean 'replication-factor'?"),
+        ({"steps": [{"lose-broker": "2"}]}, "lose-broker: a number is expected: write 2 without quotes"),
+        ({"steps": [{"lose-rack": 2}]}, "lose-rack: a name is expected: write it in quotes, as '2'"),
         ({"steps": [{"add-partitions": {"topic": "a", "to": 0}}]}, "to: a whole number from 1"),
         ({"steps": [{"set-configs": {"configs": {}}}]}, "configs: an object with configs is expected"),
         ({"steps": [{"set-configs": {"configs": {"a": 1}, "broker": 1, "topic": "t"}}]}, "of a broker or of a topic"),
@@ -109,3 +117,30 @@ def test_a_file_that_is_missing_or_no_json_is_refused(tmp_path: Path) -> None:
     for name in ("missing.json", "bad.json"):
         with pytest.raises(InvalidChanges, match=name):
             read_changes(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("bad.json", '{"steps":\n  [}', ":2:4: no JSON: Expecting value"),
+        ("bad.yaml", "steps:\n  - [a\n", ":3:1: no YAML: expected ',' or ']', but got '<stream end>'"),
+        (
+            "changes.txt",
+            "steps:\n",
+            ": the file is neither JSON (1:1: no JSON: Expecting value) nor (by its name) YAML",
+        ),
+    ],
+)
+def test_broken_text_is_refused_with_its_line_and_column(tmp_path: Path, name: str, text: str, reason: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InvalidChanges) as refused:
+        read_changes(tmp_path / name)
+    assert str(refused.value) == f"the changes {tmp_path / name}{reason}"
+
+
+def test_a_reassignment_file_may_be_yaml(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text("version: 1\npartitions:\n  - {topic: t, partition: 0, replicas: [3, 1]}\n")
+    assert list(read_changes(tmp_path / "plan.yaml")) == [Reassign({TopicPartition("t", 0): (3, 1)})]
+    (tmp_path / "plan.yaml").write_text("version: 1\npartitions:\n  - {topic: t, partition: 0}\n")
+    with pytest.raises(InvalidChanges, match="replicas is missing"):
+        read_changes(tmp_path / "plan.yaml")
