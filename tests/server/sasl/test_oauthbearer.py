@@ -104,6 +104,12 @@ def test_a_name_may_have_any_characters_and_a_bounded_size(name: str) -> None:
     assert SIGNED(jwt.encode(claims, RSA_KEY, "RS256"), NOW_MS).name == name
 
 
+@pytest.mark.parametrize("header", [{}, {"alg": "RS256"}, {"alg": "None"}, {"alg": ["none"]}, {"alg": None}])
+def test_an_unsecured_token_says_that_it_has_no_signature(header: Any) -> None:
+    with pytest.raises(TokenRefused):
+        UnsecuredTokens()(unsecured(CLAIMS, header), NOW_MS)
+
+
 def test_nbf_counts_in_signed_tokens_alone() -> None:
     claims = {**CLAIMS, "nbf": NOW + 1}
     assert UnsecuredTokens()(unsecured(claims), NOW_MS).name == "alice"
