@@ -17,7 +17,7 @@ from klamm.admin.partition_types import TopicPartition
 from klamm.cluster.options import MAX_BROKER_ID
 from klamm.console.documents import STDIN, YAML_SUFFIXES, read_document_or_stdin
 from klamm.console.strict_json import InvalidJson
-from klamm.protocol.near_names import did_you_mean
+from klamm.protocol.near_names import did_you_mean, suggestion
 from klamm.reassign.files import InvalidFile, decode_targets, read_targets
 
 MAX_COUNT: Final = 2**31 - 1
@@ -202,9 +202,8 @@ def _members(content: object, where: str, known: set[str]) -> dict[str, Any]:
         raise InvalidChanges(f"{where}: an object is expected")
     for name in content:
         if name not in known:
-            meant = f"; did you mean {_ALSO_CALLED[name]!r}?" if _ALSO_CALLED.get(name) in known else ""
-            listed = ", ".join(sorted(known))
-            near = meant or did_you_mean(str(name), sorted(known))
+            meant, listed = _ALSO_CALLED.get(name), ", ".join(sorted(known))
+            near = suggestion(meant) if meant in known else did_you_mean(str(name), sorted(known))
             raise InvalidChanges(f"{where}: unknown member {name!r} (known: {listed}){near}")
     return content
 

@@ -122,7 +122,7 @@ async def test_a_server_that_is_not_there_is_one_line(moves: str) -> None:
 
 async def test_a_file_is_read_before_anybody_is_asked(tmp_path: Path) -> None:
     code, _, err = await run(None, "--execute", "--reassignment-json-file", str(tmp_path / "none"))
-    assert (code, err) == (1, f"klamm reassign-partitions: cannot read {tmp_path}/none: No such file or directory\n")
+    assert (code, err) == (1, f"klamm reassign-partitions: {tmp_path}/none: No such file or directory\n")
 
 
 async def test_an_interrupt_ends_a_watch_with_one_line(moves: str, nursery: trio.Nursery) -> None:

@@ -216,6 +216,6 @@ async def test_a_bad_file_is_one_line_and_changes_nothing(tmp_path: Path) -> Non
         missing = str(tmp_path / "none.json")
         for action in ("--execute", "--verify", "--cancel", "--progress", "--watch"):
             ran = await moving.with_file(missing, action)
-            said = f"klamm reassign-partitions: cannot read {missing}: No such file or directory\n"
+            said = f"klamm reassign-partitions: {missing}: No such file or directory\n"
             assert ran == (1, "", said), action
         assert await moving.state() == before
