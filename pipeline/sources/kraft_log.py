@@ -164,9 +164,15 @@ def _types(options: Mapping[str, str]) -> tuple[str, ...] | None:
 
 def mark_of(log: MetadataLog, offset: Mapping[str, Any]) -> Mark | None:
     """The mark of a log in a stream offset; None for its beginning. Raises PipelineError if the folder has a log of
-    another cluster now."""
+    another cluster now, or if the log of this cluster was read from another folder: a copy has the records again."""
     told = offset.get(log.folder)
     if told is None:
+        for folder, other in offset.items():
+            if other["cluster_id"] == log.cluster_id:
+                raise PipelineError(
+                    f"the log of cluster {log.cluster_id} was read from {folder}: give that folder, or ingest "
+                    f"{log.folder} anew, with --overwrite"
+                )
         return None
     cluster_id, *mark = (told[name] for name in ("cluster_id", *Mark._fields))
     if cluster_id != log.cluster_id:

@@ -205,6 +205,13 @@ def test_logs_that_come_and_go_keep_their_place(tmp_path: Path) -> None:
         in_batches(reader(second), limit=0, start=at)
 
 
+def test_a_copy_of_a_log_that_was_read_is_refused(tmp_path: Path) -> None:
+    first, copy = (write_log(tmp_path / name, *encoded(topics(1))[:1]) for name in ("first", "copy"))
+    _, at = in_batches(lambda: KraftLogStream({"logs": str(first)}), limit=0)
+    with pytest.raises(PipelineError, match=f"was read from {next(iter(at))}: give that folder, or ingest .*/copy"):
+        in_batches(lambda: KraftLogStream({"logs": str(copy)}), limit=0, start=at)
+
+
 def test_available_now_reads_what_was_there_at_its_start(tmp_path: Path) -> None:
     parts = encoded(topics(2))
     write_log(tmp_path, parts[0] + parts[1])
