@@ -28,6 +28,8 @@ SEGMENT = f"{0:020}.log"
 USERS = 4
 CASES, CASES_SEED = 2, 3
 POLL_SECONDS = 0.05
+BLOCK: Final = 1_000
+"""The producer ids that a broker gets at a time."""
 SHOWN_ITEMS = 50
 """Longer lists are not shown whole."""
 STATIC: Final[Mapping[str, str]] = {
@@ -193,20 +195,27 @@ async def _have_dynamic_configs(admin: AdminClient) -> bool:
 
 
 async def _producer_ids(copied: Path, servers: str) -> tuple[int, list[int]]:
-    """The first one of a twin, and the next one of each real broker, of which two at most had a block before."""
+    """The first one of a twin, and the next one of each real broker. If all of these had a block before, the last one
+    is the first of the next block that a broker gets."""
     async with klamm.Cluster(twin=copied, configs=SECURE) as twin:
         predicted = await _producer_id(twin.bootstrap_servers, BROKERS[0])
-    return predicted, [await _producer_id(servers, broker_id) for broker_id in BROKERS]
+    given = [await _producer_id(servers, broker_id) for broker_id in BROKERS]
+    if predicted not in given:
+        given.append(await _producer_id(servers, BROKERS[0], behind=given[0] // BLOCK))
+    return predicted, given
 
 
-async def _producer_id(servers: str, broker_id: int) -> int:
+async def _producer_id(servers: str, broker_id: int, behind: int | None = None) -> int:
+    """The next one of the broker; `behind`: the first one that is in another block than this one."""
     request = init_producer_id.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
     async with AdminClient(servers) as admin:
         admin._learn_brokers((await admin.describe_cluster()).brokers)
         with trio.fail_after(COMMAND_SECONDS):
             while True:
                 answer = await admin._request(init_producer_id.API, request, broker_id)
-                if answer.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:  # it waits for a block
-                    expect(answer.error_code == 0, f"InitProducerId on broker {broker_id}: {answer}")
+                if answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:  # it waits for a block
+                    await trio.sleep(POLL_SECONDS)
+                    continue
+                expect(answer.error_code == 0, f"InitProducerId on broker {broker_id}: {answer}")
+                if answer.producer_id // BLOCK != behind:
                     return int(answer.producer_id)
-                await trio.sleep(POLL_SECONDS)
