@@ -48,7 +48,7 @@ def head_lines(trial: Trial) -> Iterator[str]:
     yield f"cluster {trial.cluster_id}: {trial.before.partitions} partitions on {len(trial.before.brokers)} brokers"
     written = time_of_copy(trial)
     last = f", last record of {written}" if written is not None else ""
-    yield f"copy {printable(trial.copy.path)}: up to offset {trial.copy.end_offset}{last}"
+    yield f"metadata in {printable(trial.copy.path)}: up to offset {trial.copy.end_offset}{last}"
     yield f"profile {trial.profile}"
 
 

@@ -55,7 +55,7 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path) -> None:
     assert "lose rack b" in (tmp_path / "report.html").read_text()
     assert "`klamm try --twin copy changes.yaml --profile kafka` prints this report" in PAGE
     printed = run("klamm try --twin copy changes.yaml --profile kafka", tmp_path).stdout
-    about_the_copy = re.compile("^copy copy: up to offset .*", re.MULTILINE)
+    about_the_copy = re.compile("^metadata in copy: up to offset .*", re.MULTILINE)
     assert about_the_copy.sub("", printed) == about_the_copy.sub("", report)
     suggestion = run("klamm try --twin copy --suggest", tmp_path)
     assert json.loads(suggestion.stdout)["version"] == 1

@@ -152,7 +152,7 @@ def test_the_report_says_what_it_is_of(twin: Path, tmp_path: Path, capsys: pytes
     assert (copy["path"], copy["end_offset"], report["profile"]) == (str(twin), snapshot.id.end_offset, "kafka")
     assert datetime.fromisoformat(copy["last_record_time"]).timestamp() == header.last_contained_log_timestamp // 1000
     _, out, _ = tried(twin, tmp_path, capsys, steps)
-    line = f"copy {twin}: up to offset {copy['end_offset']}, last record of {copy['last_record_time']}"
+    line = f"metadata in {twin}: up to offset {copy['end_offset']}, last record of {copy['last_record_time']}"
     assert out.splitlines()[1:3] == [line, "profile kip"]
     assert tried(twin, tmp_path, capsys, steps)[1] == out
     assert line in tried(twin, tmp_path, capsys, steps, "--output", "html")[1]
@@ -163,7 +163,7 @@ def test_the_end_of_a_copy_is_that_of_its_last_batch() -> None:
     past = Past(None, batches, 1, Quorum(), None)
     assert (past.end_offset, past.last_timestamp_ms) == (4, 7_000)
     trial = Trial("c", ClusterCounts((), 0, 0, 0, 0, 0, 0), [], CopyEnd("x", 4, 7_000))
-    assert list(head_lines(trial))[1] == "copy x: up to offset 4, last record of 1970-01-01T00:00:07Z"
+    assert list(head_lines(trial))[1] == "metadata in x: up to offset 4, last record of 1970-01-01T00:00:07Z"
     empty = Past(None, [], 1, Quorum(), None)
     assert (empty.end_offset, empty.last_timestamp_ms) == (0, None)
 
