@@ -34,7 +34,7 @@ from klamm.controller.releases import CURRENT, NO_EMULATION, RELEASES, Emulation
 from klamm.controller.topic_policy import TOPIC_POLICY_CONFIG
 from klamm.protocol.bounded_file import UnreadableFile, read_bounded
 from klamm.protocol.errors import ApiError
-from klamm.protocol.printable import printable
+from klamm.protocol.printable import first_of, printable
 from klamm.quick_dataclasses import dataclass
 
 Profile = Literal["kip", "kafka"]
@@ -337,9 +337,8 @@ def _known(source: _Source, what: str, release: str, warnings: list[str]) -> _So
     if old:
         warnings.append(f"ignored {what} that Kafka {release} has and Klamm does not obey: {', '.join(old)}")
     if unknown:
-        shown = ", ".join(map(_shown, unknown[:MAX_SHOWN_NAMES]))
-        more = f" and {len(unknown) - MAX_SHOWN_NAMES} more" if len(unknown) > MAX_SHOWN_NAMES else ""
-        warnings.append(f"ignored {what} that are no broker config: {shown}{more}")
+        shown = first_of([_shown(name) for name in unknown], MAX_SHOWN_NAMES)
+        warnings.append(f"ignored {what} that are no broker config: {shown}")
     return {name: given for name, given in source.items() if _is_config(name, release)}
 
 

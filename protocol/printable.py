@@ -1,4 +1,6 @@
-"""Text of unknown origin in output for people."""
+"""Text of unknown origin or length in output for people."""
+
+from collections.abc import Sequence
 
 
 def printable(text: str) -> str:
@@ -9,3 +11,9 @@ def printable(text: str) -> str:
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
     )
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """The first `most` names, separated by commas, and how many there are beside them."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -17,6 +17,7 @@ from klamm.controller.releases import (
 )
 from klamm.controller.settings import MAX_SHOWN_NAMES, Settings, SettingsError
 from klamm.controller.transitions.features import new_metadata_version
+from klamm.protocol.printable import first_of
 from klamm.server.listeners import ListenerPlan
 
 
@@ -53,11 +54,8 @@ def warn_of_newer_configs(settings: Settings, release: str) -> list[str]:
     ]
     if not newer:
         return []
-    more = f" and {len(newer) - MAX_SHOWN_NAMES} more" if len(newer) > MAX_SHOWN_NAMES else ""
-    named = ", ".join(newer[:MAX_SHOWN_NAMES])
-    return [
-        f"Kafka {release} does not have these configs, which have the same effect as in {CURRENT.name}: {named}{more}"
-    ]
+    named = first_of(newer, MAX_SHOWN_NAMES)
+    return [f"Kafka {release} does not have these configs, which have the same effect as in {CURRENT.name}: {named}"]
 
 
 def refuse_scram_in_an_old_log(settings: Settings) -> None:

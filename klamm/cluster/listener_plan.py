@@ -15,6 +15,7 @@ from klamm.controller.config_definitions.table import broker_definition, broker_
 from klamm.controller.config_definitions.values import typed_value
 from klamm.controller.releases import Emulation
 from klamm.controller.settings import MAX_SHOWN_NAMES, Settings, SettingsError
+from klamm.protocol.printable import first_of
 from klamm.server.addresses import Address, NamedAddress, decode_listener
 from klamm.server.listeners import Listener, ListenerPlan, Role, SecurityProtocol, are_both_families, place_of
 
@@ -106,9 +107,7 @@ def warn_of_security(settings: Settings, plan: ListenerPlan) -> list[str]:
             names = [name for name in names if not _is_for_real_brokers(name)]
     if not names:
         return []
-    more = f" and {len(names) - MAX_SHOWN_NAMES} more" if len(names) > MAX_SHOWN_NAMES else ""
-    named = ", ".join(names[:MAX_SHOWN_NAMES])
-    return [f"{reason}, so these configs have no effect: {named}{more}"]
+    return [f"{reason}, so these configs have no effect: {first_of(names, MAX_SHOWN_NAMES)}"]
 
 
 def _is_for_real_brokers(name: str) -> bool:

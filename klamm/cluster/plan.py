@@ -18,6 +18,7 @@ from klamm.cluster.twin_configs import with_configs_of_twin
 from klamm.controller.data_limits import DEFAULT_DATA_LIMITS, MAX_REPLICATION_RATE, DataLimits
 from klamm.controller.metadata_log import CONTROLLER_ID
 from klamm.controller.settings import IDENTITY_CONFIGS, MAX_SHOWN_NAMES, Settings, SettingsError, load_settings
+from klamm.protocol.printable import first_of
 from klamm.quick_dataclasses import dataclass
 from klamm.server.addresses import Address
 from klamm.server.faults.rule import FaultRule
@@ -280,8 +281,7 @@ def _without_effect(settings: Settings, options: ClusterOptions) -> list[str]:
 
 
 def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MAX_SHOWN_NAMES} more" if len(names) > MAX_SHOWN_NAMES else ""
-    return ", ".join(names[:MAX_SHOWN_NAMES]) + more
+    return first_of(names, MAX_SHOWN_NAMES)
 
 
 def _without_broker(settings: Settings, broker_ids: Sequence[int]) -> list[str]:

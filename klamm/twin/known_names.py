@@ -5,6 +5,7 @@ from typing import Final
 
 from klamm.controller.configs import broker_definitions
 from klamm.protocol.near_names import did_you_mean
+from klamm.protocol.printable import first_of
 from klamm.twin import changes
 from klamm.twin.changes import InvalidChanges, Step
 
@@ -42,6 +43,4 @@ def unknown_config_lines(configs: Iterable[str]) -> list[str]:
 
 def listed(names: Iterable[object]) -> str:
     """The first of these names."""
-    texts = [str(name) for name in names]
-    more = f" and {len(texts) - MOST_LISTED} more" if len(texts) > MOST_LISTED else ""
-    return ", ".join(texts[:MOST_LISTED]) + more
+    return first_of([str(name) for name in names], MOST_LISTED)

@@ -15,6 +15,7 @@ from klamm.cluster.twin_configs import STATIC_CONFIGS_FILE, StaticConfigs
 from klamm.controller.config_definitions.table import ConfigType, broker_definition, is_of_security
 from klamm.controller.data_limits import MAX_LOG_DIRS
 from klamm.controller.settings import IDENTITY_CONFIGS, MAX_SHOWN_NAMES, Settings, SettingsError
+from klamm.protocol.printable import first_of
 
 CLUSTER_WIDE: Final = (
     "num.partitions",
@@ -137,6 +138,4 @@ def _is_refused(name: str, value: str) -> bool:
 
 
 def _named(names: Iterable[str]) -> str:
-    found = sorted(names)
-    more = f" and {len(found) - MAX_SHOWN_NAMES} more" if len(found) > MAX_SHOWN_NAMES else ""
-    return ", ".join(found[:MAX_SHOWN_NAMES]) + more
+    return first_of(sorted(names), MAX_SHOWN_NAMES)

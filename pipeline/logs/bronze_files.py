@@ -23,7 +23,7 @@ SINK_LOG: Final = "_spark_metadata"
 COMPACT_INTERVAL: Final = 10
 """Spark's default for spark.sql.streaming.fileSink.log.compactInterval."""
 KEPT_SECONDS: Final = 600.0
-"""A list that a later one contains is deleted after this time, Spark's default: somebody may be reading it."""
+"""A list that a later one contains is deleted after this time, Spark's default: a reader may still use it."""
 _COMPACT: Final = ".compact"
 _VERSION: Final = "v1"
 _ROWS_AT_ONCE: Final = 250_000

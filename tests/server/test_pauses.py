@@ -1,4 +1,4 @@
-"""A pause of the whole process (SIGSTOP, `docker pause`) counts for no client: nobody could be served meanwhile.
+"""A pause of the whole process (SIGSTOP, `docker pause`) counts for no client: the process serves no client meanwhile.
 
 Found by `scripts/simulate --seed 1036`: 400 seconds passed while an answer was being sent, and its connection was
 closed as that of a client that reads nothing.

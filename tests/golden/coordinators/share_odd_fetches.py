@@ -99,7 +99,7 @@ def _delete_records(script: Script, offset: int) -> None:
 
 
 def _log_start() -> Script:
-    script = Script("Records are deleted that are in flight, or that nobody has got").begin()
+    script = Script("Records are deleted that are in flight, or that no member has got").begin()
     script.produce(*"abcd")
     script.produce(*"efgh")
     script.produce(*"ijkl")
